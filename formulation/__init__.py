@@ -1,0 +1,1 @@
+"""What is optimised: costs, demand, instance, plan and the exact evaluator."""

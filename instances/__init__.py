@@ -1,0 +1,1 @@
+"""The saved problems: schema, read and write, library, builders and generators."""

@@ -1,0 +1,1 @@
+"""Activations to expected demand per layer and expert."""

@@ -1,0 +1,1 @@
+"""Predictive cross-layer scheduling of Mixture-of-Experts inference."""

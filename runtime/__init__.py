@@ -1,0 +1,1 @@
+"""Plan to event program, verified, executed and traced; the transformers plug-in."""

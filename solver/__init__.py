@@ -1,0 +1,1 @@
+"""Instance to plan: dynamic programming, rules, exact models and bounds."""
