@@ -18,4 +18,5 @@ def packages() -> list[str]:
     return sorted(names)
 
 
-setup(packages=packages())
+if __name__ == "__main__":
+    setup(packages=packages())
