@@ -35,7 +35,8 @@ install: $(STAMP)
 $(STAMP): pyproject.toml setup.py constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and \
 	    f"expected Python >= 3.11, got {v.major}.{v.minor}; name another with: make PYTHON=python3.11")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV): about 1.8 GB, a minute or more."
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt $(PIP_ARGS) setuptools
 	$(BIN)/pip install --quiet --constraint constraints.txt $(PIP_ARGS) --no-build-isolation --editable '.[hf,plot,dev]'
 	touch $@
