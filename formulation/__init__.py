@@ -4,6 +4,7 @@ from prescope.formulation.arrays import InstanceArrays, instance_arrays
 from prescope.formulation.cost_model import CostModel, Link
 from prescope.formulation.demand import Demand, PredictedDemand
 from prescope.formulation.evaluator import evaluate, makespan_ns
+from prescope.formulation.forecast import Forecast
 from prescope.formulation.infeasible import InfeasiblePlanError, InfeasibleReason
 from prescope.formulation.instance import Instance, Tier
 from prescope.formulation.plan import LayerPlan, Plan, PlanInfo, Transfer
@@ -15,6 +16,7 @@ from prescope.formulation.units import format_bytes, format_ns, parse_bytes
 __all__ = [
     "CostModel",
     "Demand",
+    "Forecast",
     "InfeasiblePlanError",
     "InfeasibleReason",
     "Instance",

@@ -1,1 +1,19 @@
-"""Activations to expected demand per layer and expert."""
+"""From what the gates have shown to the expected demand of coming layers."""
+
+from prescope.predictor.base import Predictor
+from prescope.predictor.oracle import Oracle
+from prescope.predictor.popularity import Popularity
+from prescope.predictor.previous_step import PreviousStep
+from prescope.predictor.registry import PredictorContext, make_predictor, predictors
+from prescope.predictor.stale_gate import StaleGate
+
+__all__ = [
+    "Oracle",
+    "Popularity",
+    "Predictor",
+    "PredictorContext",
+    "PreviousStep",
+    "StaleGate",
+    "make_predictor",
+    "predictors",
+]

@@ -1,0 +1,65 @@
+"""What every predictor offers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from prescope.formulation.forecast import Forecast
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Predictor(Protocol):
+    """Predicts the demand of coming layers from what the gates of a running batch have shown.
+
+    The caller announces a step with `begin_step`, reports every gate in layer order with `observe`, and may ask
+    for forecasts after any of them. Padding and finished rows never reach a predictor.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name in the registry."""
+        ...
+
+    @property
+    def certain(self) -> bool:
+        """Whether its forecasts are known truth (an oracle)."""
+        ...
+
+    def begin_step(self, tokens: int) -> None:
+        """Announce a forward pass with ``tokens`` real tokens."""
+        ...
+
+    def observe(self, layer: int, hidden: Tensor | None, indices: Tensor, weights: Tensor | None) -> None:
+        """Report a gate.
+
+        Parameters
+        ----------
+        layer
+            MoE layer of the gate.
+        hidden
+            The gating input, ``[tokens, hidden_size]``, or ``None`` on traces without hidden states.
+        indices
+            Chosen experts, int64 ``[tokens, top_k]``.
+        weights
+            Routing weights, ``[tokens, top_k]``, or ``None``.
+        """
+        ...
+
+    def predict(self, layer: int, horizon: int) -> Forecast:
+        """Forecast the demand of ``layer + horizon`` after the gate of ``layer``.
+
+        Parameters
+        ----------
+        layer
+            The last observed gate; -1 before the first one of the step.
+        horizon
+            How many layers ahead, at least 1.
+
+        Raises
+        ------
+        ValueError
+            When the layer forecast does not exist.
+        """
+        ...

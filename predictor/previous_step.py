@@ -1,0 +1,44 @@
+"""The same layer's demand in the previous step of the batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prescope.formulation.forecast import Forecast
+from prescope.predictor.shares import check_target, expert_counts, forecast_from_shares
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class PreviousStep:
+    """Repeats the shares of the last step that reached the layer; uniform before the first.
+
+    Parameters
+    ----------
+    layers, experts, top_k
+        Shape of the model.
+    """
+
+    name = "previous-step"
+    certain = False
+
+    def __init__(self, *, layers: int, experts: int, top_k: int) -> None:
+        self._shares = np.full((layers, experts), top_k / experts)
+        self._tokens = 0
+
+    def begin_step(self, tokens: int) -> None:
+        """Announce a step; see `Predictor.begin_step`."""
+        self._tokens = tokens
+
+    def observe(self, layer: int, hidden: Tensor | None, indices: Tensor, weights: Tensor | None) -> None:
+        """Keep a gate's shares; see `Predictor.observe`."""
+        if indices.shape[0]:
+            self._shares[layer] = expert_counts(indices, self._shares.shape[1]) / indices.shape[0]
+
+    def predict(self, layer: int, horizon: int) -> Forecast:
+        """Shares of the layer in its last step; see `Predictor.predict`."""
+        target = check_target(layer, horizon, self._shares.shape[0])
+        return forecast_from_shares(self._shares[target], self._tokens)
