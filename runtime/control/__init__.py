@@ -1,0 +1,8 @@
+"""Control of a running step on a modelled clock: online by a gate policy, or along a solver's plan."""
+
+from prescope.runtime.control.online import OnlineStep
+from prescope.runtime.control.planned import PlannedStep
+from prescope.runtime.control.tables import CostTables
+from prescope.runtime.control.wave import StepControl, Wave
+
+__all__ = ["CostTables", "OnlineStep", "PlannedStep", "StepControl", "Wave"]

@@ -1,0 +1,49 @@
+"""What a controller hands to the runtime at each gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from prescope.formulation import Instance, LayerPlan, Plan, Transfer
+from prescope.formulation.demand import IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wave:
+    """The work issued at one gate.
+
+    Parameters
+    ----------
+    layer
+        Layer of the gate; -1 for the start of a step.
+    plan
+        Where the layer's activated experts run, in order.
+    copies
+        Copies issued now, in link order, with their slots and ``gate == layer``.
+    """
+
+    layer: int
+    plan: LayerPlan
+    copies: tuple[Transfer, ...]
+
+
+class StepControl(Protocol):
+    """Decides one step, gate by gate."""
+
+    def start(self) -> Wave:
+        """Copies to issue before the first gate."""
+        ...
+
+    def gate(self, layer: int, counts: IntArray) -> Wave:
+        """Decide a layer from its true token counts, int64 ``[experts]``."""
+        ...
+
+    def finish(self) -> tuple[Instance, Plan]:
+        """The step as it was decided, for the evaluator, after the last gate."""
+        ...
+
+    @property
+    def link_ready_ns(self) -> int:
+        """How long after the step's end the link stays busy."""
+        ...
