@@ -5,6 +5,7 @@ that a success. So a tree of links, build/types/prescope/, gives every file its 
 files mypy reports must equal the number of files in the package.
 """
 
+import fcntl
 import os
 import re
 import shutil
@@ -50,6 +51,14 @@ def checked_files(mypy_output: str) -> int | None:
 
 
 def main() -> int:
+    """Check the package, one run at a time: a second one would pull the tree from under the first."""
+    (ROOT / "build").mkdir(exist_ok=True)
+    with open(ROOT / "build" / "types.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return check()
+
+
+def check() -> int:
     """Run mypy over the tree; return 0 only when it is clean and has seen every file."""
     folders = package_folders(ROOT)
     files = package_files(ROOT, folders)
