@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from prescope.formulation import machine_names, model_names, model_shape
 from prescope.instances import (
     synthetic_demand,
