@@ -1,0 +1,63 @@
+"""The arithmetic of one expert, in the stock code's order so that results are bit-identical."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertInput:
+    """The tokens of one expert.
+
+    Parameters
+    ----------
+    rows
+        Their rows in the flattened batch, int64 ``[n]``.
+    hidden
+        Gating inputs, ``[n, H]``.
+    scale
+        Routing weights, ``[n, 1]``.
+    """
+
+    rows: Tensor
+    hidden: Tensor
+    scale: Tensor
+
+
+def expert_inputs(
+    hidden: Tensor, indices: Tensor, weights: Tensor, real: Tensor, experts: int
+) -> dict[int, ExpertInput]:
+    """Group the real rows by expert, ascending, each expert's rows in the stock order.
+
+    Indices outside ``[0, experts)`` are mask sentinels and are left out.
+    """
+    chosen = indices[real]
+    flat = chosen.reshape(-1)
+    order = torch.argsort(flat, stable=True)
+    counts = torch.bincount(flat[flat < experts], minlength=experts).tolist()
+    top_k = indices.shape[1]
+    inputs: dict[int, ExpertInput] = {}
+    start = 0
+    for expert, count in enumerate(counts):
+        if not count:
+            continue
+        places = order[start : start + count]
+        start += count
+        # The stock loop walks choice by choice, then row by row: torch.where on [top_k, rows].
+        position, row = places % top_k, places // top_k
+        walk = torch.argsort(position * chosen.shape[0] + row)
+        position, rows = position[walk], real[row[walk]]
+        inputs[expert] = ExpertInput(rows=rows, hidden=hidden[rows], scale=weights[rows, position, None])
+    return inputs
+
+
+def run_expert(module: nn.Module, weights: Mapping[str, Tensor], work: ExpertInput) -> Tensor:
+    """One expert's weighted output ``[n, H]`` with the module's own gating."""
+    linear = nn.functional.linear
+    gated = module._apply_gate(linear(work.hidden, weights["gate_up_proj"]))
+    result: Tensor = linear(gated, weights["down_proj"]) * work.scale
+    return result
