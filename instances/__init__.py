@@ -1,10 +1,13 @@
 """The saved problems: schema, read and write, library, builders and generators."""
 
+from prescope.instances.batches import BatchStep, decode_batches, popularity, prefill
+from prescope.instances.builders import build_instances
 from prescope.instances.file_error import InstanceFileError
 from prescope.instances.instance_file import InstanceFile, instance_digest, read_instance, write_instance
 from prescope.instances.plan_file import PlanFile, read_plan, write_plan
 from prescope.instances.provenance import Bounds, Provenance
 from prescope.instances.residents import choose_residents
+from prescope.instances.routing_trace import NOT_RECORDED, Phase, RoutingTrace, TraceMeta
 from prescope.instances.synthetic import (
     SyntheticSettings,
     synthetic_demand,
@@ -12,22 +15,34 @@ from prescope.instances.synthetic import (
     synthetic_popularity,
     synthetic_settings,
 )
+from prescope.instances.trace_file import read_trace, write_trace
 
 __all__ = [
+    "NOT_RECORDED",
+    "BatchStep",
     "Bounds",
     "InstanceFile",
     "InstanceFileError",
+    "Phase",
     "PlanFile",
     "Provenance",
+    "RoutingTrace",
     "SyntheticSettings",
+    "TraceMeta",
+    "build_instances",
     "choose_residents",
+    "decode_batches",
     "instance_digest",
+    "popularity",
+    "prefill",
     "read_instance",
     "read_plan",
+    "read_trace",
     "synthetic_demand",
     "synthetic_instance",
     "synthetic_popularity",
     "synthetic_settings",
     "write_instance",
     "write_plan",
+    "write_trace",
 ]
