@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from prescope.formulation.demand import IntArray
 from prescope.formulation.forecast import Forecast
 
 if TYPE_CHECKING:
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
 class Predictor(Protocol):
     """Predicts the demand of coming layers from what the gates of a running batch have shown.
 
-    The caller announces a step with `begin_step`, reports every gate in layer order with `observe`, and may ask
-    for forecasts after any of them. Padding and finished rows never reach a predictor.
+    The caller announces a step with `begin_step`, reports every gate in layer order with `observe`, and
+    may ask for forecasts after any of them. Padding and finished rows never reach a predictor.
     """
 
     @property
@@ -22,9 +23,8 @@ class Predictor(Protocol):
         """Name in the registry."""
         ...
 
-    @property
-    def certain(self) -> bool:
-        """Whether its forecasts are known truth (an oracle)."""
+    def known_counts(self) -> IntArray | None:
+        """True counts of the running step, int64 ``[layers, experts]``, where they are known beforehand."""
         ...
 
     def begin_step(self, tokens: int) -> None:

@@ -25,7 +25,6 @@ class Oracle:
     """
 
     name = "oracle"
-    certain = True
 
     def __init__(self, *, steps: Sequence[IntArray]) -> None:
         if not steps:
@@ -33,9 +32,8 @@ class Oracle:
         self._steps = [np.asarray(step, dtype=np.int64) for step in steps]
         self._step = -1
 
-    @property
-    def counts(self) -> IntArray:
-        """True counts of the running step, int64 ``[layers, experts]``."""
+    def known_counts(self) -> IntArray:
+        """Recorded counts of the running step; see `Predictor.known_counts`."""
         return self._steps[self._step]
 
     def begin_step(self, tokens: int) -> None:
@@ -60,8 +58,8 @@ class Oracle:
         ValueError
             When the running pass routes its tokens otherwise than the recorded one.
         """
-        seen = expert_counts(indices, self.counts.shape[1])
-        if not np.array_equal(seen, self.counts[layer]):
+        recorded = self.known_counts()[layer]
+        if not np.array_equal(expert_counts(indices, recorded.shape[0]), recorded):
             raise ValueError(
                 f"expected the recorded routing in step {self._step} layer {layer}, got other counts: "
                 "an oracle serves only the tokens it was recorded on"
@@ -69,5 +67,6 @@ class Oracle:
 
     def predict(self, layer: int, horizon: int) -> Forecast:
         """True counts of the layer; see `Predictor.predict`."""
-        truth = self.counts[check_target(layer, horizon, self.counts.shape[0])]
+        counts = self.known_counts()
+        truth = counts[check_target(layer, horizon, counts.shape[0])]
         return Forecast(expected_tokens=truth.astype(np.float64), probability=(truth > 0).astype(np.float64))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prescope.formulation.demand import FloatArray
+from prescope.formulation.demand import FloatArray, IntArray
 from prescope.formulation.forecast import Forecast
 from prescope.predictor.shares import check_target, expert_counts, forecast_from_shares
 
@@ -28,10 +28,15 @@ class Popularity:
     """
 
     name = "popularity"
-    certain = False
 
     def __init__(
-        self, *, layers: int, experts: int, top_k: int, prior: FloatArray | None = None, prior_tokens: int = 64
+        self,
+        *,
+        layers: int,
+        experts: int,
+        top_k: int,
+        prior: FloatArray | None = None,
+        prior_tokens: int = 64,
     ) -> None:
         shape = (layers, experts)
         start = np.full(shape, top_k / experts) if prior is None else np.asarray(prior, dtype=np.float64)
@@ -40,6 +45,10 @@ class Popularity:
         self._sums = start * prior_tokens
         self._seen = np.full(layers, float(prior_tokens))
         self._tokens = 0
+
+    def known_counts(self) -> IntArray | None:
+        """Nothing is known beforehand; see `Predictor.known_counts`."""
+        return None
 
     def begin_step(self, tokens: int) -> None:
         """Announce a step; see `Predictor.begin_step`."""

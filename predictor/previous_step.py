@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prescope.formulation.demand import IntArray
 from prescope.formulation.forecast import Forecast
 from prescope.predictor.shares import check_target, expert_counts, forecast_from_shares
 
@@ -23,11 +24,14 @@ class PreviousStep:
     """
 
     name = "previous-step"
-    certain = False
 
     def __init__(self, *, layers: int, experts: int, top_k: int) -> None:
         self._shares = np.full((layers, experts), top_k / experts)
         self._tokens = 0
+
+    def known_counts(self) -> IntArray | None:
+        """Nothing is known beforehand; see `Predictor.known_counts`."""
+        return None
 
     def begin_step(self, tokens: int) -> None:
         """Announce a step; see `Predictor.begin_step`."""

@@ -42,7 +42,6 @@ class StaleGate:
     """
 
     name = "stale-gate"
-    certain = False
 
     def __init__(
         self,
@@ -58,7 +57,8 @@ class StaleGate:
         self._layers, self._experts = layers, experts
         self._router = router
         self._decay = decay
-        start = np.full((layers, experts), top_k / experts) if prior is None else np.asarray(prior, np.float64)
+        uniform = np.full((layers, experts), top_k / experts)
+        start = uniform if prior is None else np.asarray(prior, dtype=np.float64)
         if start.shape != (layers, experts):
             raise ValueError(f"expected a prior of shape {(layers, experts)}, got {start.shape}")
         self._shares = np.clip(start, 0.0, 1.0)
@@ -66,6 +66,10 @@ class StaleGate:
         self._tokens = 0
         self._hidden: Tensor | None = None
         self._named: dict[tuple[int, int], IntArray] = {}
+
+    def known_counts(self) -> IntArray | None:
+        """Nothing is known beforehand; see `Predictor.known_counts`."""
+        return None
 
     def begin_step(self, tokens: int) -> None:
         """Announce a step; see `Predictor.begin_step`."""
