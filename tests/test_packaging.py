@@ -75,6 +75,8 @@ def test_type_check_counts_files_and_reads_mypys_count(tmp_path: Path) -> None:
         "pkg/room/__init__.py": "room/__init__.py",
         "pkg/room/below/__init__.py": "room/below/__init__.py",
     }
+    assert tool["folders_without_init"](files) == []
+    assert tool["folders_without_init"]({**files, "pkg/bare/x.py": "face/bare/x.py"}) == ["face/bare"]
     tool["build_tree"](files, tmp_path, tmp_path / "tree")
     assert (tmp_path / "tree/pkg/room/below/__init__.py").resolve() == tmp_path / "room/below/__init__.py"
     assert tool["checked_files"]("Success: no issues found in 1 source file\n") == 1

@@ -35,6 +35,13 @@ def package_files(root: Path, folders: dict[str, str]) -> dict[str, str]:
     return files
 
 
+def folders_without_init(files: dict[str, str]) -> list[str]:
+    """Return the folders that hold code but are no packages: they would not be installed."""
+    sources = set(files.values())
+    holding = {str(Path(source).parent) for source in sources}
+    return sorted(folder for folder in holding if f"{folder}/__init__.py" not in sources)
+
+
 def build_tree(files: dict[str, str], root: Path, tree: Path) -> None:
     """Make `tree` anew with one relative link per file, so that a moved checkout keeps working."""
     shutil.rmtree(tree, ignore_errors=True)
@@ -62,6 +69,10 @@ def check() -> int:
     """Run mypy over the tree; return 0 only when it is clean and has seen every file."""
     folders = package_folders(ROOT)
     files = package_files(ROOT, folders)
+    lacking = folders_without_init(files)
+    if lacking:
+        print(f"types: no __init__.py in {', '.join(lacking)}", file=sys.stderr)
+        return 1
     build_tree(files, ROOT, ROOT / TREE)
     command = [sys.executable, "-m", "mypy", "-p", "prescope", *sys.argv[1:]]
     environment = {**os.environ, "MYPYPATH": str(ROOT / TREE)}
