@@ -89,8 +89,8 @@ def check_supported(model: nn.Module, layers: tuple[MoeLayer, ...]) -> None:
     for name, module in model.named_modules():
         if hasattr(module, "_hf_hook"):
             raise AttachError(
-                f"expected a model without accelerate hooks, got one on {name or 'the model'!r}: two offloaders "
-                "would move the same weights; load it without device_map and offload folders"
+                f"expected a model without accelerate hooks, got one on {name or 'the model'!r}: two "
+                "offloaders would move the same weights; load it without device_map and offload folders"
             )
 
 

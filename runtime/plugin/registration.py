@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from prescope.runtime.plugin.moe_layers import MoeLayer, tag, tagged, untag
+from prescope.runtime.plugin.moe_layers import AttachError, MoeLayer, tag, tagged, untag
 
 IMPLEMENTATION = "prescope"
 
@@ -99,10 +99,13 @@ class Hooks:
     def _select(self) -> None:
         configs = {id(layer.experts.config): layer.experts.config for layer in self._layers}
         for key, config in configs.items():
-            before = config._experts_implementation
-            if before != IMPLEMENTATION:
-                _implementation_before[key] = before
-                self._undo.append(lambda config=config, key=key: _deselect(config, key))  # type: ignore[misc]
+            if key in _implementation_before:
+                raise AttachError(
+                    "expected a model with a config of its own, got one that shares it with an attached model: "
+                    "detach that one, or load this one anew"
+                )
+            _implementation_before[key] = config._experts_implementation
+            self._undo.append(lambda config=config, key=key: _deselect(config, key))  # type: ignore[misc]
             # Set on the config that the modules read: set_experts_implementation skips subclasses that live
             # in files of their own without saying so.
             config._experts_implementation = IMPLEMENTATION

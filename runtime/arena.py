@@ -1,0 +1,113 @@
+"""Device memory for expert weights: fixed rows for residents, and slots that copies fill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from prescope.formulation import format_bytes
+from prescope.runtime.errors import PlanError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from prescope.runtime.store import HostStore
+
+
+class DeviceArena:
+    """All device memory that expert weights ever use, taken once.
+
+    Slots start as NaN, so weights that were never copied cannot be mistaken for any.
+
+    Parameters
+    ----------
+    store
+        Where the weights come from; the residents are copied from it now.
+    residents
+        Per layer, the experts with a row of their own.
+    slots
+        Number of buffers, each as large as the largest expert.
+    budget_bytes
+        Memory allowed; ``None`` for no limit.
+
+    Raises
+    ------
+    PlanError
+        When residents and slots need more than the budget, or a resident is unknown.
+    """
+
+    def __init__(
+        self,
+        store: HostStore,
+        *,
+        residents: Sequence[Sequence[int]],
+        slots: int,
+        budget_bytes: int | None = None,
+    ) -> None:
+        import torch
+
+        if len(residents) != store.layers:
+            raise PlanError(f"expected residents for {store.layers} layers, got {len(residents)}")
+        for layer, row in enumerate(residents):
+            if any(not 0 <= expert < store.experts for expert in row) or len(set(row)) != len(row):
+                raise PlanError(
+                    f"expected distinct residents in [0, {store.experts - 1}] in layer {layer}, "
+                    f"got {tuple(row)}"
+                )
+        self.size_bytes = arena_bytes(store, residents=residents, slots=slots)
+        if budget_bytes is not None and self.size_bytes > budget_bytes:
+            raise PlanError(
+                f"expected residents and slots within {format_bytes(budget_bytes)}, got "
+                f"{sum(map(len, residents))} residents and {slots} slots of {format_bytes(self.size_bytes)}"
+            )
+        self._store = store
+        elements = max(store.elements(layer) for layer in range(store.layers))
+        # Ordinary tensors even under inference mode: threads in any mode write to them.
+        with torch.inference_mode(False):
+            self._slots = torch.full((slots, elements), float("nan"), dtype=store.dtype)
+            self._residents = [
+                store.rows[layer][torch.tensor(list(row), dtype=torch.int64)]
+                for layer, row in enumerate(residents)
+            ]
+        self._row_of = [{expert: row for row, expert in enumerate(experts)} for experts in residents]
+
+    @property
+    def slots(self) -> int:
+        """Number of slots."""
+        return int(self._slots.shape[0])
+
+    def is_resident(self, layer: int, expert: int) -> bool:
+        """Whether an expert has a row of its own."""
+        return expert in self._row_of[layer]
+
+    def resident_row(self, layer: int, expert: int) -> Tensor:
+        """Flat weights ``[elements]`` of a resident.
+
+        Raises
+        ------
+        PlanError
+            When the expert is not resident.
+        """
+        row = self._row_of[layer].get(expert)
+        if row is None:
+            raise PlanError(f"expected a resident of layer {layer}, got expert {expert}")
+        return self._residents[layer][row]
+
+    def slot_row(self, slot: int, layer: int) -> Tensor:
+        """The part of a slot that an expert of ``layer`` fills, flat ``[elements]``."""
+        return self._slots[slot, : self._store.elements(layer)]
+
+    def device_row(self, layer: int, expert: int, slot: int | None) -> Tensor:
+        """Where a computation on the device reads: its slot, or the resident's row where there is none."""
+        return self.resident_row(layer, expert) if slot is None else self.slot_row(slot, layer)
+
+    def poison(self, slot: int) -> None:
+        """Fill a slot with NaN."""
+        self._slots[slot].fill_(float("nan"))
+
+
+def arena_bytes(store: HostStore, *, residents: Sequence[Sequence[int]], slots: int) -> int:
+    """Bytes that an arena with these residents and slots takes."""
+    largest = max(store.row_bytes(layer) for layer in range(store.layers))
+    pinned = sum(store.row_bytes(layer) * len(row) for layer, row in enumerate(residents))
+    return pinned + slots * largest

@@ -1,0 +1,58 @@
+"""Ways to carry out a program. Heavy imports happen when a backend is opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prescope.runtime.backends.base import Backend, Ticket, Work
+
+if TYPE_CHECKING:
+    from prescope.runtime.arena import DeviceArena
+    from prescope.runtime.store import HostStore
+
+__all__ = ["Backend", "Ticket", "Work", "backends", "open_backend"]
+
+_NAMES = ("sim", "cpu")
+
+
+def backends() -> tuple[str, ...]:
+    """Names of the backends."""
+    return _NAMES
+
+
+def open_backend(name: str, store: HostStore, arena: DeviceArena, options: Any = None) -> Backend:
+    """Open a backend; close it in the end.
+
+    Parameters
+    ----------
+    name
+        One of `backends`.
+    store, arena
+        Host rows to copy from and device rows to copy to.
+    options
+        `SimOptions` or `CpuOptions`; ``None`` for the defaults.
+
+    Raises
+    ------
+    ValueError
+        When the name is unknown or the options belong to another backend.
+    """
+    if name == "sim":
+        from prescope.runtime.backends.sim import SimBackend, SimOptions
+
+        return SimBackend(store, arena, _checked(name, options, SimOptions))
+    if name == "cpu":
+        from prescope.runtime.backends.cpu import CpuBackend, CpuOptions
+
+        return CpuBackend(store, arena, _checked(name, options, CpuOptions))
+    raise ValueError(f"expected a backend among {', '.join(_NAMES)}, got {name!r}")
+
+
+def _checked(name: str, options: Any, kind: type[Any]) -> Any:
+    if options is None:
+        return kind()
+    if not isinstance(options, kind):
+        raise ValueError(
+            f"expected {kind.__name__} for backend {name!r}, got {type(options).__name__}"
+        )
+    return options

@@ -1,0 +1,100 @@
+"""One operation on its way through a backend."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from prescope.runtime.backends.base import Ticket, Work
+from prescope.runtime.errors import PlanError
+from prescope.runtime.program import Op, OpKind
+
+
+class NodeState(StrEnum):
+    """Where an operation is; the last three are final, and every operation reaches exactly one of them."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Node:
+    """An operation with its state; times are the backend's own clock.
+
+    Parameters
+    ----------
+    op
+        What to do.
+    step
+        Number of its step.
+    waits
+        What must be done first, apart from the stream's order.
+    work
+        What a computation does, ``None`` for the built-in check of its weights.
+    """
+
+    __slots__ = ("end_ns", "op", "overran", "start_ns", "state", "step", "waits", "work")
+
+    def __init__(self, op: Op, step: int, waits: tuple[Node, ...], work: Work | None) -> None:
+        self.op = op
+        self.step = step
+        self.waits = waits
+        self.work = work
+        self.state = NodeState.QUEUED
+        self.start_ns = 0
+        self.end_ns = 0
+        self.overran = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether all waits are over."""
+        return all(wait.state is NodeState.DONE for wait in self.waits)
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.state not in (NodeState.QUEUED, NodeState.RUNNING)
+
+
+class StepNodes:
+    """All operations of one step.
+
+    Parameters
+    ----------
+    number
+        Which step.
+    origin_ns
+        Its beginning on the backend's clock.
+    """
+
+    def __init__(self, number: int, origin_ns: int) -> None:
+        self.number = number
+        self.origin_ns = origin_ns
+        self.nodes: list[Node] = []
+
+    def add(self, op: Op, work: Work | None = None) -> Node:
+        """Take an operation in; operations must come in the order of their ids."""
+        if op.id != len(self.nodes):
+            raise PlanError(f"expected operation {len(self.nodes)} of the step, got {op.describe()}")
+        node = Node(op, self.number, tuple(self.nodes[wait] for wait in op.waits), work)
+        self.nodes.append(node)
+        return node
+
+    def ticket(self, added: list[Node], wave: int) -> Ticket:
+        """What to wait for after these operations were taken in."""
+        return Ticket(
+            step=self.number,
+            wave=wave,
+            computes=tuple(node.op.id for node in added if node.op.kind is OpKind.COMPUTE),
+        )
+
+    def computes(self, layer: int) -> list[Node]:
+        """Computations of a layer that were taken in so far."""
+        return [node for node in self.nodes if node.op.kind is OpKind.COMPUTE and node.op.layer == layer]
+
+    def open_of(self, ticket: Ticket) -> list[Node]:
+        """Computations of a ticket that are not done."""
+        if ticket.step != self.number:
+            raise PlanError(f"expected a ticket of step {self.number}, got one of step {ticket.step}")
+        return [self.nodes[id] for id in ticket.computes if self.nodes[id].state is not NodeState.DONE]

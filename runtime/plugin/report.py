@@ -1,0 +1,208 @@
+"""What an engine's steps cost: planned, simulated and executed, and what the copies were worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from prescope.formulation import Instance, Lane, Plan, Schedule, TaskKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """One forward pass. All times are in modelled nanoseconds.
+
+    Parameters
+    ----------
+    step
+        Its number since attach.
+    phase
+        ``"prefill"`` when a row had more than one token, else ``"decode"``.
+    tokens
+        Real tokens.
+    planned_ns
+        The exact evaluator on what was decided.
+    simulated_ns
+        The event simulator on the program that was run.
+    executed_ns
+        Emulated: the slow-motion run divided by its dilation; ``None`` where nothing ran in real time.
+    bytes_moved
+        Modelled bytes of all copies.
+    activated, hits
+        Activated experts, and those whose weights were on the device when their gate spoke.
+    prefetch_useful, prefetch_wasted, prefetch_late
+        Copies issued before their layer's gate that were there in time and used on the device; that nobody
+        used; and that were needed but still under way at the gate.
+    gpu_experts, cpu_experts
+        Experts computed on the device and on the host.
+    gpu_tokens, cpu_tokens
+        Their tokens.
+    plan_ns
+        Measured: wall time of the decisions, median over the gates.
+    violations
+        Operations that overran their modelled time, by kind, and how many were timed in all.
+    timed_ops
+        Operations that were timed.
+    degraded
+        What did not run as planned, in words.
+    """
+
+    step: int
+    phase: str
+    tokens: int
+    planned_ns: int
+    simulated_ns: int
+    executed_ns: int | None
+    bytes_moved: int
+    activated: int
+    hits: int
+    prefetch_useful: int
+    prefetch_wasted: int
+    prefetch_late: int
+    gpu_experts: int
+    cpu_experts: int
+    gpu_tokens: int
+    cpu_tokens: int
+    plan_ns: int
+    violations: dict[str, int] = field(default_factory=dict)
+    timed_ops: int = 0
+    degraded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over steps; fields as in `StepReport`."""
+
+    steps: int
+    tokens: int
+    planned_ns: int
+    simulated_ns: int
+    executed_ns: int | None
+    bytes_moved: int
+    activated: int
+    hits: int
+    hit_rate: float | None
+    prefetch_useful: int
+    prefetch_wasted: int
+    prefetch_late: int
+    gpu_tokens: int
+    cpu_tokens: int
+    gpu_share: float | None
+    plan_ns: int
+    violations: dict[str, int]
+    violation_share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineReport:
+    """Everything an engine did since attach, and with what settings it really ran.
+
+    Parameters
+    ----------
+    steps
+        The newest steps, oldest first.
+    policy, predictor, backend, preset
+        Names.
+    dilation
+        Real time per modelled time; 1 where nothing is emulated in real time.
+    expert_memory_bytes, arena_bytes
+        Memory granted for experts, and taken.
+    residents, slots, lookahead
+        Pinned experts in all layers, copy buffers, and how many layers ahead copies may be issued.
+    """
+
+    steps: tuple[StepReport, ...]
+    policy: str
+    predictor: str
+    backend: str
+    preset: str
+    dilation: float
+    expert_memory_bytes: int
+    arena_bytes: int
+    residents: int
+    slots: int
+    lookahead: int
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """What did not run as planned, in words, over all steps."""
+        return tuple(dict.fromkeys(text for step in self.steps for text in step.degraded))
+
+    def totals(self, phase: str | None = None) -> Totals:
+        """Sums over all steps, or over those of one phase (``"prefill"`` or ``"decode"``)."""
+        return total(self.steps if phase is None else [step for step in self.steps if step.phase == phase])
+
+
+def total(steps: Sequence[StepReport]) -> Totals:
+    """Sum step reports; ``executed_ns`` is ``None`` unless every step has one."""
+    executed = [step.executed_ns for step in steps if step.executed_ns is not None]
+    activated, hits = sum(step.activated for step in steps), sum(step.hits for step in steps)
+    gpu_tokens, cpu_tokens = sum(step.gpu_tokens for step in steps), sum(step.cpu_tokens for step in steps)
+    kinds = dict.fromkeys(kind for step in steps for kind in step.violations)
+    violations = {kind: sum(step.violations.get(kind, 0) for step in steps) for kind in kinds}
+    timed = sum(step.timed_ops for step in steps)
+    return Totals(
+        steps=len(steps),
+        tokens=sum(step.tokens for step in steps),
+        planned_ns=sum(step.planned_ns for step in steps),
+        simulated_ns=sum(step.simulated_ns for step in steps),
+        executed_ns=sum(executed) if steps and len(executed) == len(steps) else None,
+        bytes_moved=sum(step.bytes_moved for step in steps),
+        activated=activated,
+        hits=hits,
+        hit_rate=hits / activated if activated else None,
+        prefetch_useful=sum(step.prefetch_useful for step in steps),
+        prefetch_wasted=sum(step.prefetch_wasted for step in steps),
+        prefetch_late=sum(step.prefetch_late for step in steps),
+        gpu_tokens=gpu_tokens,
+        cpu_tokens=cpu_tokens,
+        gpu_share=gpu_tokens / (gpu_tokens + cpu_tokens) if gpu_tokens + cpu_tokens else None,
+        plan_ns=round(median([step.plan_ns for step in steps])) if steps else 0,
+        violations=violations,
+        violation_share=sum(violations.values()) / timed if timed else 0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyWorth:
+    """How a step's activated experts met their weights; fields as in `StepReport`."""
+
+    activated: int
+    hits: int
+    prefetch_useful: int
+    prefetch_wasted: int
+    prefetch_late: int
+
+
+def copy_worth(instance: Instance, plan: Plan, schedule: Schedule) -> CopyWorth:
+    """Judge a decided step's copies by its planned schedule."""
+    counts = instance.demand.counts
+    gate_ns = {task.layer: task.end_ns for task in schedule.tasks if task.kind is TaskKind.DENSE}
+    used = {(layer, expert) for layer, row in enumerate(plan.layers) for expert in row.gpu}
+    issued = {(copy.layer, copy.expert): copy.gate for copy in plan.transfers}
+    hits = sum(
+        int(counts[layer, expert] > 0) for layer, row in enumerate(instance.residents) for expert in row
+    )
+    useful = wasted = late = 0
+    for task in schedule.lane(Lane.LINK):
+        key = (task.layer, task.expert or 0)
+        gate = issued[key]
+        if gate is not None and gate >= task.layer:
+            continue
+        needed = counts[key] > 0
+        if not needed:
+            wasted += 1
+        elif task.end_ns > gate_ns[task.layer]:
+            late += 1
+        else:
+            hits += 1
+            useful += key in used
+            wasted += key not in used
+    return CopyWorth(
+        activated=int((counts > 0).sum()),
+        hits=hits,
+        prefetch_useful=useful,
+        prefetch_wasted=wasted,
+        prefetch_late=late,
+    )

@@ -1,0 +1,156 @@
+"""The executable form of a plan: operations on streams, with the waits that order them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+from prescope.runtime.errors import PlanError
+
+FORMAT = "prescope-program/1"
+
+
+class OpKind(StrEnum):
+    """What an operation does."""
+
+    FORK = "fork"
+    JOIN = "join"
+    DENSE = "dense"
+    COPY = "copy"
+    COMPUTE = "compute"
+
+
+class Stream(StrEnum):
+    """What carries an operation out; operations of one stream run in the order they were issued."""
+
+    CALLER = "caller"
+    LINK = "link"
+    GPU = "gpu"
+    CPU = "cpu"
+
+
+class Op(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One operation of one step.
+
+    Parameters
+    ----------
+    id
+        Position in the step; waits always name smaller ids of the same step.
+    kind, stream
+        What it does and what carries it out.
+    wave
+        Gate at which it is issued: a layer, or -1 for the start of the step.
+    layer, expert
+        Whose work it is; ``expert`` is ``None`` for everything but copies and computations, ``layer`` is -1
+        for ``fork`` and the number of layers for ``join``.
+    slot
+        Device buffer written by a copy or read by a computation; ``None`` for residents and host work.
+    waits
+        Ids of operations that must be done before this one starts, apart from its stream's order.
+    reads, writes
+        Names of the locations touched: ``slot:<n>``, ``input`` (what the gate hands to the experts),
+        ``output.gpu`` and ``output.cpu``. Residents and host weights never change, so they are not named.
+    size_bytes
+        Modelled bytes of a copy, else 0.
+    predicted_ns
+        Modelled duration.
+    """
+
+    id: int
+    kind: OpKind
+    stream: Stream
+    wave: int
+    layer: int
+    expert: int | None = None
+    slot: int | None = None
+    waits: tuple[int, ...] = ()
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    size_bytes: int = 0
+    predicted_ns: int = 0
+
+    def describe(self) -> str:
+        """Short text for messages, such as ``copy 12 (layer 3, expert 7, slot 1)``."""
+        details = [f"layer {self.layer}"]
+        if self.expert is not None:
+            details.append(f"expert {self.expert}")
+        if self.slot is not None:
+            details.append(f"slot {self.slot}")
+        return f"{self.kind} {self.id} ({', '.join(details)})"
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All operations of one step, in an order that respects every wait.
+
+    Parameters
+    ----------
+    layers, experts, slots
+        Shape of what it was built for.
+    ops
+        Operations; the id of each is its position.
+    format
+        Name and version of the format when written.
+    """
+
+    layers: int
+    experts: int
+    slots: int
+    ops: tuple[Op, ...]
+    format: str = FORMAT
+
+    def __post_init__(self) -> None:
+        if self.format != FORMAT:
+            raise PlanError(
+                f"expected a program of format {FORMAT!r}, got {self.format!r}; compile the plan again"
+            )
+        for position, op in enumerate(self.ops):
+            if op.id != position:
+                raise PlanError(f"expected operation ids 0, 1, 2, ..., got {op.id} at position {position}")
+            for wait in op.waits:
+                if not 0 <= wait < position:
+                    raise PlanError(
+                        f"expected {op.describe()} to wait for earlier operations, got {wait}: a cycle"
+                    )
+
+    def stream(self, stream: Stream) -> tuple[Op, ...]:
+        """Operations of one stream in order."""
+        return tuple(op for op in self.ops if op.stream is stream)
+
+    def wave(self, wave: int) -> tuple[Op, ...]:
+        """Copies and computations issued at one gate; -1 is the start of the step, with its fork."""
+        return tuple(op for op in self.ops if op.wave == wave and op.kind not in (OpKind.DENSE, OpKind.JOIN))
+
+    def edges(self) -> tuple[tuple[int, int], ...]:
+        """Explicit waits as pairs ``(waited for, waiting)``."""
+        return tuple((wait, op.id) for op in self.ops for wait in op.waits)
+
+    def without_edges(self, dropped: Iterable[tuple[int, int]]) -> Program:
+        """The same program with some waits removed: a broken program, to test those that find it."""
+        gone = set(dropped)
+        ops = tuple(
+            msgspec.structs.replace(op, waits=tuple(wait for wait in op.waits if (wait, op.id) not in gone))
+            for op in self.ops
+        )
+        return msgspec.structs.replace(self, ops=ops)
+
+    def to_json(self) -> bytes:
+        """The program as JSON text."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Program:
+        """Read a program.
+
+        Raises
+        ------
+        PlanError
+            When the text is not a program of this format or its waits make no order.
+        """
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except PlanError:
+            raise
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise PlanError(f"expected the JSON of a program, got {error}") from error
