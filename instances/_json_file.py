@@ -141,8 +141,9 @@ def _check_header(path: str | os.PathLike[str], text: bytes, kind: type[Document
         got = f"a {type(version).__name__}"
         raise InstanceFileError(path, "version", f"expected {VERSION}, got {got}", _BY_HAND)
     if version != VERSION:
+        got = str(version) if abs(version) < 10**9 else "a huge number"
         remedy = "It was written by a newer prescope: upgrade" if version > VERSION else _BY_HAND
-        raise InstanceFileError(path, "version", f"expected {VERSION}, got {version}", remedy)
+        raise InstanceFileError(path, "version", f"expected {VERSION}, got {got}", remedy)
 
 
 def _decode(path: str | os.PathLike[str], text: bytes, kind: type[Any], remedy: str) -> Any:
