@@ -125,7 +125,8 @@ def lead_dp(
         0: a layer's copies start at its own gate. 1: the lead may only be for the next layer. More:
         limited by ``caps_ns`` alone.
     caps_ns
-        Largest lead usable on entering each layer, float64 ``[W + 1]``; ``np.inf`` where only the slots limit.
+        Largest lead usable on entering each layer, float64 ``[W + 1]``; ``np.inf`` where only the slots
+        limit.
     terminal
         Value after the last layer at each point of the last layer's grid, float64 ``[S]``; zeros for none.
 

@@ -1,0 +1,164 @@
+"""A fast exact simulation of plans in canonical order, layer by layer, resumable at any layer.
+
+Canonical order: copies in layer order and, inside a layer, heaviest first; the device runs a landed copy as
+soon as it is free (which frees slots earliest), residents otherwise, heaviest first. Device work then ends in
+copy order, so copy ``c`` simply waits for the slot freed by copy ``c - slots``. The times are those that
+`prescope.formulation.evaluate` gives the plan built by `prescope.solver.build_plan`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from prescope.formulation.demand import IntArray
+from prescope.formulation.workload import Workload
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+class Choice(NamedTuple):
+    """Who runs where, by rank in the workload.
+
+    Parameters
+    ----------
+    take
+        Whether each missing expert is copied to the device, bool ``[M]``.
+    keep
+        Whether each resident stays on the device, bool ``[R]``.
+    """
+
+    take: BoolArray
+    keep: BoolArray
+
+
+class Track(NamedTuple):
+    """State of a simulation on entering each layer.
+
+    Parameters
+    ----------
+    starts_ns, links_ns, copies
+        Start of the layer, time the link is free, copies before it; int64 ``[L + 1]``.
+    free_ns
+        When the slot of each copy is freed, by copy number, int64 ``[M]``.
+    """
+
+    starts_ns: IntArray
+    links_ns: IntArray
+    copies: IntArray
+    free_ns: IntArray
+
+
+@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+def new_track(work: Workload) -> Track:
+    """A track at the start of the batch."""
+    layers = work.dense_ns.shape[0]
+    track = Track(
+        np.zeros(layers + 1, dtype=np.int64),
+        np.zeros(layers + 1, dtype=np.int64),
+        np.zeros(layers + 1, dtype=np.int64),
+        np.zeros(work.missing.shape[0], dtype=np.int64),
+    )
+    track.links_ns[0] = work.link_ready_ns
+    return track
+
+
+@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+def advance(work: Workload, choice: Choice, layer: int, lookahead: int, track: Track, order: IntArray) -> int:
+    """Run one layer from its entry in ``track``, write the next entry, return the layer's end.
+
+    Parameters
+    ----------
+    work, choice
+        The experts and where they run.
+    layer
+        Which layer.
+    lookahead
+        The instance's, or less.
+    track
+        Read at ``layer`` and before, written at ``layer + 1``.
+    order
+        Receives the device order unless empty: rank of a missing expert, or ``-1 - rank`` of a resident.
+    """
+    gate = track.starts_ns[layer] + work.dense_ns[layer]
+    release = 0
+    if lookahead == 0:
+        release = gate
+    elif layer >= lookahead:
+        release = track.starts_ns[layer - lookahead] + work.dense_ns[layer - lookahead]
+    host = 0
+    for rank in range(work.missing_offsets[layer], work.missing_offsets[layer + 1]):
+        if not choice.take[rank]:
+            host += work.missing_cpu_ns[rank]
+    for rank in range(work.resident_offsets[layer], work.resident_offsets[layer + 1]):
+        if not choice.keep[rank]:
+            host += work.resident_cpu_ns[rank]
+    device = gate
+    link = track.links_ns[layer]
+    copy = track.copies[layer]
+    first_resident = work.resident_offsets[layer]
+    resident = work.resident_offsets[layer + 1] - 1
+    write = order.shape[0] > 0
+    placed = 0
+    for rank in range(work.missing_offsets[layer], work.missing_offsets[layer + 1]):
+        if not choice.take[rank]:
+            continue
+        begin = max(link, release)
+        if copy >= work.slots:
+            begin = max(begin, track.free_ns[copy - work.slots])
+        link = begin + work.copy_ns[layer]
+        while link > device and resident >= first_resident:
+            if choice.keep[resident]:
+                device += work.resident_gpu_ns[resident]
+                if write:
+                    order[placed] = -1 - resident
+                    placed += 1
+            resident -= 1
+        device = max(device, link) + work.missing_gpu_ns[rank]
+        track.free_ns[copy] = device
+        copy += 1
+        if write:
+            order[placed] = rank
+            placed += 1
+    while resident >= first_resident:
+        if choice.keep[resident]:
+            device += work.resident_gpu_ns[resident]
+            if write:
+                order[placed] = -1 - resident
+                placed += 1
+        resident -= 1
+    end = max(device, gate + host)
+    track.starts_ns[layer + 1] = end
+    track.links_ns[layer + 1] = link
+    track.copies[layer + 1] = copy
+    return int(end)
+
+
+@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+def simulate(work: Workload, choice: Choice, lookahead: int, track: Track) -> int:
+    """Run all layers; returns the makespan and leaves every layer's state in ``track``."""
+    no_order = np.empty(0, dtype=np.int64)
+    end = 0
+    for layer in range(work.dense_ns.shape[0]):
+        end = advance(work, choice, layer, lookahead, track, no_order)
+    return end
+
+
+@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+def choose_heaviest(work: Workload, copies: IntArray, demoted: IntArray, choice: Choice) -> None:
+    """Write the choice that copies the heaviest missing and demotes the lightest residents of each layer."""
+    for layer in range(work.dense_ns.shape[0]):
+        low = work.missing_offsets[layer]
+        for rank in range(low, work.missing_offsets[layer + 1]):
+            choice.take[rank] = rank - low < copies[layer]
+        low = work.resident_offsets[layer]
+        for rank in range(low, work.resident_offsets[layer + 1]):
+            choice.keep[rank] = rank - low >= demoted[layer]
+
+
+def new_choice(work: Workload) -> Choice:
+    """A choice that copies nobody and keeps every resident."""
+    return Choice(np.zeros(len(work.missing), dtype=np.bool_), np.ones(len(work.resident), dtype=np.bool_))
