@@ -1,0 +1,25 @@
+"""Schedules and results for people: terminal Gantt, Perfetto files, pictures and tables."""
+
+from prescope.report.gantt import gantt
+from prescope.report.layers import LayerSummary, layer_summaries
+from prescope.report.origin import MarkedTask, Origin, mark, shares
+from prescope.report.perfetto import TraceFile, read_trace, trace_document, write_trace
+from prescope.report.tables import instance_table, library_table, pairs_table, plain_table
+
+__all__ = [
+    "LayerSummary",
+    "MarkedTask",
+    "Origin",
+    "TraceFile",
+    "gantt",
+    "instance_table",
+    "layer_summaries",
+    "library_table",
+    "mark",
+    "pairs_table",
+    "plain_table",
+    "read_trace",
+    "shares",
+    "trace_document",
+    "write_trace",
+]
