@@ -6,6 +6,7 @@ import numpy as np
 
 from prescope.formulation import format_bytes
 from prescope.formulation.demand import FloatArray
+from prescope.instances import choose_residents
 from prescope.runtime.plugin.moe_layers import AttachError
 
 # More slots than this gain nothing that residents would not gain more.
@@ -49,7 +50,7 @@ def divide_budget(
     return min(total, fitting - wanted), wanted
 
 
-def choose_residents(popularity: FloatArray, residents: int) -> tuple[tuple[int, ...], ...]:
+def residents_of_budget(popularity: FloatArray, residents: int) -> tuple[tuple[int, ...], ...]:
     """The most popular experts of each layer, equally many in all layers up to a remainder.
 
     Parameters
@@ -57,14 +58,15 @@ def choose_residents(popularity: FloatArray, residents: int) -> tuple[tuple[int,
     popularity
         Share of each expert, float ``[layers, experts]``.
     residents
-        How many in all.
+        How many in all, at most ``layers * experts``.
     """
-    layers, experts = popularity.shape
-    order = np.argsort(-popularity, axis=1, kind="stable")
-    each, rest = divmod(min(residents, layers * experts), layers)
-    chosen = [order[layer, :each].tolist() for layer in range(layers)]
+    each, rest = divmod(residents, popularity.shape[0])
+    chosen = choose_residents(popularity, count=each)
+    if not rest:
+        return chosen
     # The remainder goes where the next expert in line is used most.
-    following = popularity[np.arange(layers), order[:, min(each, experts - 1)]]
-    for layer in np.argsort(-following, kind="stable")[:rest].tolist():
-        chosen[layer].append(int(order[layer, each]))
-    return tuple(tuple(sorted(row)) for row in chosen)
+    larger = choose_residents(popularity, count=each + 1)
+    extra = [set(more) - set(fewer) for more, fewer in zip(larger, chosen, strict=True)]
+    gain = np.array([popularity[layer, list(experts)].sum() for layer, experts in enumerate(extra)])
+    favoured = set(np.argsort(-gain, kind="stable")[:rest].tolist())
+    return tuple(larger[layer] if layer in favoured else row for layer, row in enumerate(chosen))

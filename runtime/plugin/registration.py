@@ -101,8 +101,8 @@ class Hooks:
         for key, config in configs.items():
             if key in _implementation_before:
                 raise AttachError(
-                    "expected a model with a config of its own, got one that shares it with an attached model: "
-                    "detach that one, or load this one anew"
+                    "expected a model with a config of its own, got one that shares it with an attached "
+                    "model: detach that one, or load this one anew"
                 )
             _implementation_before[key] = config._experts_implementation
             self._undo.append(lambda config=config, key=key: _deselect(config, key))  # type: ignore[misc]

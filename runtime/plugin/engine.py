@@ -1,0 +1,427 @@
+"""The engine: serves a transformers model whose experts stay in host memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from time import perf_counter_ns
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from prescope.formulation import CostModel, Demand, Instance, Plan, Schedule, Tier, evaluate
+from prescope.formulation.demand import IntArray
+from prescope.instances import RoutingTrace, TraceMeta
+from prescope.predictor import Predictor
+from prescope.runtime.control import CostTables, OnlineStep, PlannedStep, StepControl, Wave
+from prescope.runtime.plugin.expert_math import ExpertInput, expert_inputs, run_expert
+from prescope.runtime.plugin.moe_layers import MoeLayer
+from prescope.runtime.plugin.recording import RoutingRecorder
+from prescope.runtime.plugin.registration import Hooks
+from prescope.runtime.plugin.report import EngineReport, StepReport, copy_worth
+from prescope.runtime.plugin.rows import RowTracker
+from prescope.runtime.plugin.serving import Serving
+from prescope.runtime.plugin.weights import return_weights
+from prescope.runtime.program import Program
+from prescope.runtime.trace import StepTrace
+from prescope.runtime.verify import verify
+from prescope.solver.online import GatePolicy
+
+# Steps whose reports, plans and traces are kept.
+_KEPT_REPORTS = 100_000
+_KEPT_STEPS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """How an engine runs; what `prescope.attach` was asked for, made definite.
+
+    Parameters
+    ----------
+    policy
+        Name of the gate policy, or of the solver method where demand is known beforehand.
+    gate_policy
+        Decides at the gates; ``None`` where every step is planned as a whole from known demand.
+    costs, preset
+        The cost model and its name.
+    tier, host_computes
+        Where weights rest and whether the host runs experts in place.
+    residents, slots, lookahead
+        As for `prescope.formulation.Instance`.
+    expert_memory_bytes
+        Device memory granted for experts.
+    seed
+        Seed of the solver.
+    """
+
+    policy: str
+    gate_policy: GatePolicy | None
+    costs: CostModel
+    preset: str
+    tier: Tier
+    host_computes: bool
+    residents: tuple[tuple[int, ...], ...]
+    slots: int
+    lookahead: int
+    expert_memory_bytes: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepRecord:
+    """One step in full: what was decided, planned, compiled and executed."""
+
+    instance: Instance
+    plan: Plan
+    planned: Schedule
+    program: Program
+    trace: StepTrace
+
+
+class Engine:
+    """A model's experts under a schedule; made by `prescope.attach`, ended by `detach` or a ``with`` block.
+
+    The model is used as before (``model(...)``, ``model.generate(...)``), in inference only and from one
+    thread at a time.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        layers: tuple[MoeLayer, ...],
+        serving: Serving,
+        predictor: Predictor,
+        settings: EngineSettings,
+        record: bool | Literal["hidden"],
+    ) -> None:
+        self._model, self._layers, self._serving = model, layers, serving
+        self._predictor, self._settings = predictor, settings
+        self._tables = CostTables(settings.costs)
+        self._resident = np.zeros((serving.store.layers, serving.store.experts), dtype=np.bool_)
+        for layer, row in enumerate(settings.residents):
+            self._resident[layer, list(row)] = True
+        self._rows = RowTracker()
+        self._recorder: RoutingRecorder | None = None
+        if record:
+            self._recorder = RoutingRecorder(layers=serving.store.layers, hidden=record == "hidden")
+        self._reports: deque[StepReport] = deque(maxlen=_KEPT_REPORTS)
+        self._records: deque[StepRecord] = deque(maxlen=_KEPT_STEPS)
+        self._steps = 0
+        self._control: StepControl | None = None
+        self._next_layer = 0
+        self._tokens = 0
+        self._phase = "prefill"
+        self._link_ready_ns = 0
+        self._plan_ns: list[int] = []
+        self._previous: Program | None = None
+        self._busy = threading.Lock()
+        self._detached = False
+        self._hooks = Hooks(model, layers, self)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.detach()
+
+    @property
+    def settings(self) -> EngineSettings:
+        """How the engine really runs."""
+        return self._settings
+
+    @property
+    def serving(self) -> Serving:
+        """The weights' places and the backend."""
+        return self._serving
+
+    @property
+    def records(self) -> tuple[StepRecord, ...]:
+        """The newest steps in full, oldest first."""
+        return tuple(self._records)
+
+    def detach(self) -> None:
+        """Give the model its weights and its stock behaviour back, bit for bit. Further calls do nothing."""
+        if self._detached:
+            return
+        self._detached = True
+        self._hooks.remove()
+        self._serving.close()
+        return_weights(self._layers, self._serving.store)
+
+    def report(self) -> EngineReport:
+        """What was done so far, planned, simulated and executed."""
+        settings = self._settings
+        return EngineReport(
+            steps=tuple(self._reports),
+            policy=settings.policy,
+            predictor=self._predictor.name,
+            backend=self._serving.name,
+            preset=settings.preset,
+            dilation=self._serving.dilation,
+            expert_memory_bytes=settings.expert_memory_bytes,
+            arena_bytes=self._serving.arena.size_bytes,
+            residents=int(self._resident.sum()),
+            slots=settings.slots,
+            lookahead=settings.lookahead,
+        )
+
+    def step_counts(self) -> list[IntArray]:
+        """Tokens of each expert, int64 ``[layers, experts]``, of every recorded step.
+
+        Raises
+        ------
+        ValueError
+            When the engine does not record.
+        """
+        return self._recording().step_counts(self._serving.store.experts)
+
+    def routing(self, *, source: str = "", notes: str = "") -> RoutingTrace:
+        """The recorded routing; raises like `step_counts`.
+
+        Parameters
+        ----------
+        source, notes
+            As for `prescope.instances.TraceMeta`.
+        """
+        name = str(getattr(self._model.config, "name_or_path", "") or self._model.config.model_type)
+        return self._recording().trace(
+            meta=TraceMeta(
+                # A local path says nothing to others and may say too much.
+                model=name.rstrip("/").rpartition("/")[2],
+                experts=self._serving.store.experts,
+                top_k=int(self._layers[0].router.top_k),
+                fingerprint=f"{self._serving.store.checksum():08x}",
+                source=source,
+                notes=notes,
+            )
+        )
+
+    def _recording(self) -> RoutingRecorder:
+        if self._recorder is None:
+            raise ValueError("expected an engine attached with record=True, got one that does not record")
+        return self._recorder
+
+    # -- called by the hooks ------------------------------------------------------------------------------
+
+    def on_generate(self, end_ids: tuple[int, ...]) -> None:
+        """``generate`` begins; see `ForwardListener`."""
+        self._rows.begin_generate(end_ids)
+        if self._recorder is not None:
+            self._recorder.begin_sequences()
+
+    def on_generate_end(self) -> None:
+        """``generate`` ended; see `ForwardListener`."""
+        self._rows.end_generate()
+
+    def on_forward(self, ids: Tensor | None, mask: Any, shape: tuple[int, int]) -> None:
+        """Plan a step and start it; see `ForwardListener`."""
+        if not self._busy.acquire(blocking=False):
+            raise RuntimeError("expected one forward pass at a time, got another one while a step is running")
+        try:
+            self._rows.begin_forward(ids, mask, shape)
+            real = self._rows.real_rows(shape[0] * shape[1])
+            self._tokens = int(real.shape[0])
+            self._phase = "prefill" if shape[1] > 1 else "decode"
+            if self._recorder is not None:
+                self._recorder.begin_step(real, shape)
+            self._predictor.begin_step(self._tokens)
+            self._control = self._new_control()
+            self._next_layer = 0
+            self._plan_ns.clear()
+            wave = self._control.start()
+            self._serving.stepper.begin_step(
+                _copies(wave), batch_tokens=self._tokens, link_busy_ns=self._link_ready_ns
+            )
+            self._serving.stepper.dense_begin(0)
+        except BaseException:
+            self._abandon()
+            raise
+
+    def on_forward_end(self) -> None:
+        """Clean up after a forward pass that did not reach its last layer; see `ForwardListener`."""
+        if self._control is not None:
+            self._abandon()
+
+    def on_experts(
+        self, layer: int, module: nn.Module, hidden: Tensor, indices: Tensor, weights: Tensor
+    ) -> Tensor:
+        """Decide a layer at its gate and run it; see `ForwardListener`."""
+        if torch.is_grad_enabled() and (hidden.requires_grad or weights.requires_grad):
+            raise RuntimeError(
+                "expected inference (torch.no_grad() or generate), got a forward pass that records gradients"
+            )
+        if self._control is None or layer != self._next_layer:
+            raise RuntimeError(
+                f"expected the experts of layer {self._next_layer} inside a forward pass of the model, "
+                f"got a call of layer {layer}"
+            )
+        try:
+            return self._run_layer(layer, module, hidden, indices, weights)
+        except BaseException:
+            self._abandon()
+            raise
+
+    # -- one step -----------------------------------------------------------------------------------------
+
+    def _run_layer(
+        self, layer: int, module: nn.Module, hidden: Tensor, indices: Tensor, weights: Tensor
+    ) -> Tensor:
+        assert self._control is not None
+        stepper = self._serving.stepper
+        with torch.no_grad():
+            real = self._rows.real_rows(hidden.shape[0])
+            inputs = expert_inputs(hidden, indices, weights, real, self._serving.store.experts)
+            counts = np.zeros(self._serving.store.experts, dtype=np.int64)
+            for expert, work in inputs.items():
+                counts[expert] = work.rows.shape[0]
+            chosen, scales = indices[real], weights[real]
+            began = perf_counter_ns()
+            self._predictor.observe(layer, hidden[real], chosen, scales)
+            wave = self._control.gate(layer, counts)
+            self._plan_ns.append(perf_counter_ns() - began)
+            if self._recorder is not None:
+                self._recorder.gate(chosen, scales, hidden[real])
+            outputs: dict[int, Tensor] = {}
+            # The dense part ends here; in slow motion it is held, so planning is not part of what is timed.
+            stepper.dense_end()
+            ticket = stepper.submit(
+                layer,
+                gpu=[(expert, int(counts[expert])) for expert in wave.plan.gpu],
+                cpu=[(expert, int(counts[expert])) for expert in wave.plan.cpu],
+                copies=_copies(wave),
+                work={
+                    expert: partial(_compute, module, work, outputs, expert)
+                    for expert, work in inputs.items()
+                },
+            )
+            stepper.wait(ticket)
+            combined = torch.zeros_like(hidden)
+            # Ascending, as the stock loop adds them: the sum is bit-identical whatever ran where.
+            for expert, work in inputs.items():
+                combined.index_add_(0, work.rows, outputs[expert].to(combined.dtype))
+        self._next_layer = layer + 1
+        if self._next_layer < self._serving.store.layers:
+            stepper.dense_begin(self._next_layer)
+        else:
+            self._finish_step()
+        return combined
+
+    def _finish_step(self) -> None:
+        assert self._control is not None
+        trace = self._serving.stepper.end_step()
+        instance, plan = self._control.finish()
+        self._link_ready_ns = self._control.link_ready_ns
+        planned = evaluate(instance, plan)
+        program = self._serving.stepper.program()
+        if self._previous is not None:
+            verify(self._previous, program)
+        self._previous = program
+        worth = copy_worth(instance, plan, planned)
+        timed = sum(entry.total for entry in trace.violations)
+        real_time = self._serving.real_time
+        counts = instance.demand.counts
+        on_gpu = [int(counts[layer, list(row.gpu)].sum()) for layer, row in enumerate(plan.layers)]
+        on_cpu = [int(counts[layer, list(row.cpu)].sum()) for layer, row in enumerate(plan.layers)]
+        self._reports.append(
+            StepReport(
+                step=self._steps,
+                phase=self._phase,
+                tokens=self._tokens,
+                planned_ns=planned.makespan_ns,
+                simulated_ns=(
+                    self._serving.simulate(instance, program) if real_time else trace.makespan_ns
+                ),
+                executed_ns=trace.makespan_ns if real_time else None,
+                bytes_moved=trace.bytes_moved,
+                activated=worth.activated,
+                hits=worth.hits,
+                prefetch_useful=worth.prefetch_useful,
+                prefetch_wasted=worth.prefetch_wasted,
+                prefetch_late=worth.prefetch_late,
+                gpu_experts=sum(len(row.gpu) for row in plan.layers),
+                cpu_experts=sum(len(row.cpu) for row in plan.layers),
+                gpu_tokens=sum(on_gpu),
+                cpu_tokens=sum(on_cpu),
+                plan_ns=round(median(self._plan_ns)),
+                violations={entry.kind: entry.count for entry in trace.violations},
+                timed_ops=timed,
+                degraded=trace.degraded,
+            )
+        )
+        self._records.append(
+            StepRecord(instance=instance, plan=plan, planned=planned, program=program, trace=trace)
+        )
+        self._steps += 1
+        self._control = None
+        self._busy.release()
+
+    def _new_control(self) -> StepControl:
+        settings = self._settings
+        known = self._predictor.known_counts()
+        if settings.gate_policy is not None or known is None:
+            assert settings.gate_policy is not None
+            return OnlineStep(
+                costs=settings.costs,
+                tables=self._tables,
+                resident=self._resident,
+                slots=settings.slots,
+                lookahead=settings.lookahead,
+                policy=settings.gate_policy,
+                forecast=self._predictor.predict,
+                tokens=self._tokens,
+                tier=settings.tier,
+                host_computes=settings.host_computes,
+                link_ready_ns=self._link_ready_ns,
+            )
+        from prescope.solver import solve
+
+        instance = Instance(
+            name=f"step-{self._steps}",
+            costs=settings.costs,
+            demand=Demand(counts=known, batch_tokens=self._tokens),
+            residents=settings.residents,
+            slots=settings.slots,
+            lookahead=settings.lookahead,
+            tier=settings.tier,
+            host_computes=settings.host_computes,
+            link_ready_ns=self._link_ready_ns,
+        )
+        result = solve(instance, method=settings.policy, seed=settings.seed)
+        if result.plan is None:
+            raise RuntimeError(f"expected a plan from {settings.policy!r}, got {result.status}")
+        return PlannedStep(instance=instance, plan=result.plan)
+
+    def _abandon(self) -> None:
+        """After an error: forget the step, so that the next one starts clean."""
+        self._control = None
+        self._previous = None
+        self._link_ready_ns = 0
+        try:
+            self._serving.stepper.reset()
+        finally:
+            if self._busy.locked():
+                self._busy.release()
+
+
+def _copies(wave: Wave) -> list[tuple[int, int, int]]:
+    return [(copy.layer, copy.expert, copy.slot) for copy in wave.copies if copy.slot is not None]
+
+
+def _compute(
+    module: nn.Module, work: ExpertInput, outputs: dict[int, Tensor], expert: int, weights: Any
+) -> None:
+    # Worker threads do not inherit the caller's grad mode.
+    with torch.no_grad():
+        outputs[expert] = run_expert(module, weights, work)
