@@ -8,6 +8,7 @@ import io
 import json
 import math
 import os
+import struct
 import zipfile
 import zlib
 from pathlib import Path
@@ -31,6 +32,17 @@ _OTHER_NAMES = {"topk_probs": "topk_weights"}
 _DAMAGED = "The file is damaged: fetch it again, or record it again"
 _LAYOUT = "docs/instances.md describes the arrays"
 _META_FIELDS = {"format", "version", "sha256"} | {field.name for field in dataclasses.fields(TraceMeta)}
+
+# What the standard library raises for archives that are damaged, encrypted or of another kind.
+_ARCHIVE_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    UnicodeDecodeError,
+)
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -179,12 +191,14 @@ def _read_arrays(path: Path) -> Arrays:
                 raise InstanceFileError(path, "file", problem, "Split the trace")
             arrays: Arrays = {}
             for entry in entries:
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise zipfile.BadZipFile(f"compression method {entry.compress_type}")
                 name = entry.filename.removesuffix(".npy")
                 if name in arrays:
                     raise InstanceFileError(path, name[:60], "expected one array, got two", _DAMAGED)
                 arrays[name] = _array(path, name, archive.read(entry))
             return arrays
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except _ARCHIVE_ERRORS as error:
         raise InstanceFileError(path, "file", f"expected an npz archive, got {error}", _DAMAGED) from error
     except OSError as error:
         problem = f"expected a readable file, got {error.strerror}"

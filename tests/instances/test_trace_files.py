@@ -1,0 +1,272 @@
+"""Routing traces: validation, reading and writing, and traces of other recorders."""
+
+import io
+import json
+import os
+import random
+import zipfile
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from example_traces import example_trace, same_trace
+from file_mutants import damaged_bytes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prescope.instances import InstanceFileError, RoutingTrace, TraceMeta, read_trace, write_trace
+from prescope.instances.trace_file import _digest
+
+MUTANTS = int(os.environ.get("MUTANTS", "300"))
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces"
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.sampled_from([2, 7, 255, 256, 300]), st.booleans())
+def test_trace_reads_back_equal(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, layers: int, experts: int, everything: bool
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "round.npz"
+    trace = example_trace(seed, layers=layers, experts=experts, everything=everything)
+    ids = trace.topk_ids.copy()
+    ids[seed % trace.tokens, seed % layers] = -1
+    trace = replace(trace, topk_ids=ids)
+    write_trace(path, trace)
+    assert same_trace(read_trace(path), trace)
+
+
+def test_same_trace_gives_same_bytes_and_small_ids_are_bytes(tmp_path: Path) -> None:
+    for name in ("a.npz", "b.npz"):
+        write_trace(tmp_path / name, example_trace())
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as arrays:
+        assert arrays["topk_ids"].dtype == np.uint8
+
+
+def test_arrays_are_read_only_copies() -> None:
+    trace = example_trace()
+    ids = np.array(trace.topk_ids)
+    again = replace(trace, topk_ids=ids)
+    ids[0, 0] = 0
+    assert np.array_equal(again.topk_ids, trace.topk_ids)
+    with pytest.raises(ValueError, match="read-only"):
+        again.topk_ids[0, 0, 0] = 1
+
+
+def nan_weights() -> Any:
+    weights = example_trace().topk_weights
+    assert weights is not None
+    return np.where(np.arange(weights.size).reshape(weights.shape) == 3, np.nan, weights)
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "id too large": ({"topk_ids": np.full((17, 3, 2), 7)}, r"topk_ids in \[-1, 6\]"),
+    "id below the sentinel": ({"topk_ids": np.full((17, 3, 2), -2)}, r"topk_ids in \[-1, 6\]"),
+    "expert twice": ({"topk_ids": np.full((17, 3, 2), 4)}, r"got \[4, 4\] for token 0 in layer 0"),
+    "wrong width": ({"topk_ids": np.zeros((17, 3, 1), dtype=int)}, "width top_k=2, got 1"),
+    "flat ids": ({"topk_ids": np.zeros((17, 3), dtype=int)}, r"shape \[any, any, any\]"),
+    "float ids": ({"topk_ids": np.zeros((17, 3, 2))}, "integer array, got float64"),
+    "no tokens": ({"topk_ids": np.zeros((0, 3, 2), dtype=int)}, "tokens and layers >= 1"),
+    "offsets too short": ({"seq_offsets": np.array([0])}, "rising from 0 to 17"),
+    "offsets that end early": ({"seq_offsets": np.array([0, 16])}, "rising from 0 to 17"),
+    "empty sequence": ({"seq_offsets": np.array([0, 5, 5, 17])}, "rising from 0 to 17"),
+    "unknown phase": ({"phase": np.full(17, 2)}, r"phase in \[0, 1\]"),
+    "short phase": ({"phase": np.zeros(16, dtype=int)}, r"shape \[17\]"),
+    "padding of numbers": ({"padding": np.zeros(17)}, "boolean array"),
+    "weights with NaN": ({"topk_weights": nan_weights()}, "finite topk_weights"),
+    "wide weights": ({"topk_weights": np.zeros((17, 3, 2), dtype=np.float64)}, "float16 or float32"),
+    "hidden of other layers": ({"hidden": np.zeros((17, 2, 4), dtype=np.float16)}, r"hidden of shape"),
+    "bytes of other layers": ({"expert_bytes": np.ones(2, dtype=int)}, "expert_bytes of shape"),
+    "no bytes": ({"expert_bytes": np.zeros(3, dtype=int)}, r"expert_bytes in \[1"),
+    "a list": ({"phase": [0] * 17}, "got list"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_arrays_are_refused(case: str) -> None:
+    change, message = WRONG[case]
+    with pytest.raises(ValueError, match=message):
+        replace(example_trace(), **change)
+
+
+def archive(meta: Any, **arrays: np.ndarray[Any, Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, meta=np.array(json.dumps(meta)), **arrays)
+    return buffer.getvalue()
+
+
+def own_parts(trace: RoutingTrace) -> tuple[dict[str, Any], dict[str, Any]]:
+    meta = {"format": "prescope-routing-trace", "version": 1, **asdict(trace.meta)}
+    return meta, {"topk_ids": trace.topk_ids, "seq_offsets": trace.seq_offsets, "phase": trace.phase}
+
+
+META_WRONG = {
+    "future": ({"version": 2}, "meta.version", "newer prescope: upgrade"),
+    "another format": ({"format": "x"}, "meta.format", "Name a routing trace"),
+    "unknown field": ({"colour": 1}, "meta", "colour"),
+    "wrong type": ({"model": 3}, "meta.model", "expected str, got int"),
+    "wrong number": ({"experts": 0}, "arrays", r"expected experts in \[1"),
+}
+
+
+@pytest.mark.parametrize("case", META_WRONG)
+def test_wrong_meta_is_named(tmp_path: Path, case: str) -> None:
+    change, field, message = META_WRONG[case]
+    meta, arrays = own_parts(example_trace(everything=False))
+    meta |= change
+    meta["sha256"] = _digest(meta, arrays)
+    path = tmp_path / "x.npz"
+    path.write_bytes(archive(meta, **arrays))
+    with pytest.raises(InstanceFileError, match=message) as caught:
+        read_trace(path)
+    assert caught.value.field == field
+
+
+def test_altered_array_does_not_match_its_checksum(tmp_path: Path) -> None:
+    meta, arrays = own_parts(example_trace(everything=False))
+    meta["sha256"] = _digest(meta, arrays)
+    path = tmp_path / "x.npz"
+    path.write_bytes(archive(meta, **arrays))
+    read_trace(path)
+    path.write_bytes(archive(meta, **{**arrays, "phase": 1 - arrays["phase"]}))
+    with pytest.raises(InstanceFileError, match="checksum"):
+        read_trace(path)
+
+
+def test_layout_of_other_recorders_is_read(tmp_path: Path) -> None:
+    trace = example_trace()
+    ids = trace.topk_ids.astype(np.uint8)
+    ids[4, 1] = 255
+    assert trace.topk_weights is not None and trace.expert_bytes is not None
+    meta = {"model": "m", "layers": 3, "experts": 7, "top_k": 2, "licence": "L", "source": "S", "note": "N"}
+    path = tmp_path / "other.npz"
+    arrays = {
+        "topk_ids": ids,
+        "topk_probs": trace.topk_weights,
+        "seq_offsets": trace.seq_offsets,
+        "phase": trace.phase,
+        "expert_bytes": trace.expert_bytes,
+    }
+    path.write_bytes(archive(meta, **arrays))
+    read = read_trace(path)
+    assert read.meta == TraceMeta(model="m", experts=7, top_k=2, source="source: S; licence: L", notes="N")
+    assert read.topk_ids[4, 1].tolist() == [-1, -1]
+    assert np.array_equal(read.topk_ids[5:], trace.topk_ids[5:])
+    assert read.topk_weights is not None and np.array_equal(read.topk_weights, trace.topk_weights)
+    path.write_bytes(archive({**meta, "experts": 256}, **arrays))
+    with pytest.raises(InstanceFileError, match="expected int16 topk_ids for 256 experts"):
+        read_trace(path)
+    path.write_bytes(archive({"model": "m"}, **arrays))
+    with pytest.raises(InstanceFileError, match=r"meta.experts: expected int, got None"):
+        read_trace(path)
+
+
+def test_hostile_archives_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+
+    def refused(message: str) -> None:
+        with pytest.raises(InstanceFileError, match=message):
+            read_trace(path)
+
+    with pytest.raises(InstanceFileError, match="regular file"):
+        read_trace(tmp_path / "absent.npz")
+    path.write_bytes(b"")
+    refused("npz archive")
+    np.savez(path, allow_pickle=True, meta=np.array("{}"), topk_ids=np.array([{}], dtype=object))
+    refused("topk_ids: expected an array of plain numbers")
+    np.savez(path, topk_ids=np.zeros(3))
+    refused("meta: expected one JSON text")
+    np.savez(path, meta=np.array("[" * 100_000))
+    refused("meta: expected JSON")
+    claim = b"\x93NUMPY\x01\x00\x76\x00" + b"{'descr': '<i8', 'fortran_order': False, 'shape': (9000000000,)}"
+    with zipfile.ZipFile(path, "w") as whole:
+        whole.writestr("topk_ids.npy", claim.ljust(127) + b"\n" + bytes(80))
+    refused(r"\(9000000000,\) of int64 in 80 bytes")
+    with pytest.raises(InstanceFileError, match=r"\.npz"):
+        write_trace(tmp_path / "x.zip", example_trace())
+
+
+def test_size_after_decompression_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import prescope.instances.trace_file as trace_file
+
+    monkeypatch.setattr(trace_file, "MAX_TRACE_BYTES", 10**5)
+    np.savez_compressed(tmp_path / "bomb.npz", topk_ids=np.zeros(10**6))
+    with pytest.raises(InstanceFileError, match="expected at most 100000 bytes"):
+        read_trace(tmp_path / "bomb.npz")
+
+
+def test_damaged_bytes_never_change_the_meaning(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    trace = example_trace()
+    write_trace(path, trace)
+    whole = path.read_bytes()
+    for seed in range(MUTANTS):
+        path.write_bytes(damaged_bytes(whole, random.Random(seed)))
+        try:
+            assert same_trace(read_trace(path), trace), f"seed {seed}"
+        except InstanceFileError:
+            continue
+
+
+def test_altered_arrays_are_refused_or_mean_what_they_say(tmp_path: Path) -> None:
+    """Values, types and shapes change and the checksum is made anew: only the rules are left."""
+    path = tmp_path / "x.npz"
+    source = example_trace()
+    accepted = 0
+    for seed in range(MUTANTS):
+        rng = random.Random(seed)
+        meta, arrays = own_parts(source)
+        arrays |= {name: getattr(source, name) for name in ("topk_weights", "padding", "expert_bytes")}
+        name = rng.choice([*arrays, "experts", "top_k"])
+        if name in arrays:
+            arrays[name] = altered(arrays[name], rng)
+        else:
+            meta[name] += rng.choice([-1, 1])
+        meta["sha256"] = _digest(meta, arrays)
+        path.write_bytes(archive(meta, **arrays))
+        try:
+            trace = read_trace(path)
+        except InstanceFileError:
+            continue
+        accepted += 1
+        for name, array in arrays.items():
+            assert np.array_equal(getattr(trace, name), array), f"seed {seed}"
+    assert accepted > 0.05 * MUTANTS
+
+
+def altered(array: Any, rng: random.Random) -> Any:
+    kind = rng.randrange(5)
+    if kind == 0:
+        return array.astype(rng.choice(["f2", "f4", "f8", "i1", "i8", "u8", "?", "U3", "c8", ">i4"]))
+    if kind == 1:
+        return array[: rng.randrange(len(array))]
+    if kind == 2:
+        return array[..., None]
+    changed = np.array(array)
+    at = tuple(rng.randrange(size) for size in changed.shape)
+    changed[at] = (
+        changed[at] + 1 if kind == 3 else rng.choice([0, 1, 5, 100, -1 if array.dtype.kind == "i" else 0])
+    )
+    return changed
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no recorded traces at {SHARED}")
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("gptoss_20b", (34951, 24, 4)),
+        ("gptoss_120b", (149, 36, 2)),
+        ("qwen3_30b_a3b", (156, 48, 6)),
+    ],
+)
+def test_recorded_traces_are_read(name: str, shape: tuple[int, int, int], tmp_path: Path) -> None:
+    trace = read_trace(SHARED / f"{name}.npz")
+    assert trace.topk_ids.shape == shape
+    assert "Apache-2.0" in trace.meta.source
+    with np.load(SHARED / f"{name}.npz", allow_pickle=False) as arrays:
+        ids = arrays["topk_ids"].astype(int)
+        assert np.array_equal(np.where(ids == 255, -1, ids), trace.topk_ids)
+        assert trace.topk_weights is not None
+        assert np.array_equal(arrays["topk_probs"], trace.topk_weights)
