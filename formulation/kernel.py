@@ -20,7 +20,7 @@ NOT_RELEASED = 2
 _UNKNOWN = -1
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _advance(
     copy: int,
     last: int,
@@ -67,7 +67,7 @@ def _advance(
     return copy, FEASIBLE
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def evaluate_packed(
     slots: int,
     link_ready_ns: int,

@@ -7,9 +7,9 @@ from collections import defaultdict
 
 import numpy as np
 
-from prescope.formulation import Instance, Lane, Plan, TaskKind, Transfer, evaluate
+from prescope.formulation import Instance, Lane, LayerPlan, Plan, TaskKind, Transfer, evaluate
 from prescope.formulation.demand import IntArray
-from prescope.runtime.control.wave import LayerPlan, Wave
+from prescope.runtime.control.wave import Wave
 
 
 class PlannedStep:

@@ -28,7 +28,7 @@ _CALIBRATION_TOKENS = 128
 
 
 def attach(
-    model: nn.Module,
+    model: Any,
     expert_memory: str | int,
     *,
     policy: str = "dp",
@@ -194,7 +194,7 @@ def _predictor(
 
 
 def _popularity(
-    model: nn.Module, layers: tuple[MoeLayer, ...], given: FloatArray | None, seed: int
+    model: Any, layers: tuple[MoeLayer, ...], given: FloatArray | None, seed: int
 ) -> FloatArray:
     shape = _shape(layers)[:2]
     if given is not None:

@@ -94,7 +94,7 @@ class Engine:
     def __init__(
         self,
         *,
-        model: nn.Module,
+        model: Any,
         layers: tuple[MoeLayer, ...],
         serving: Serving,
         predictor: Predictor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,7 +56,7 @@ def expert_inputs(
     return inputs
 
 
-def run_expert(module: nn.Module, weights: Mapping[str, Tensor], work: ExpertInput) -> Tensor:
+def run_expert(module: Any, weights: Mapping[str, Tensor], work: ExpertInput) -> Tensor:
     """One expert's weighted output ``[n, H]`` with the module's own gating."""
     linear = nn.functional.linear
     gated = module._apply_gate(linear(work.hidden, weights["gate_up_proj"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,12 +35,13 @@ class MoeLayer:
     """
 
     name: str
-    experts: nn.Module
-    router: nn.Module
-    norm: nn.Module | None
+    # Typed loosely: torch types every attribute of a module as a tensor or a module.
+    experts: Any
+    router: Any
+    norm: Any
 
 
-def moe_layers(model: nn.Module) -> tuple[MoeLayer, ...]:
+def moe_layers(model: Any) -> tuple[MoeLayer, ...]:
     """Find a model's MoE layers in order.
 
     Raises
@@ -66,7 +68,7 @@ def moe_layers(model: nn.Module) -> tuple[MoeLayer, ...]:
     return tuple(layers)
 
 
-def check_supported(model: nn.Module, layers: tuple[MoeLayer, ...]) -> None:
+def check_supported(model: Any, layers: tuple[MoeLayer, ...]) -> None:
     """Refuse what the plug-in cannot honour.
 
     Raises
@@ -140,7 +142,7 @@ def tagged(experts: nn.Module) -> tuple[int, object] | None:
     return mark
 
 
-def expert_bytes(model: nn.Module) -> tuple[int, int, int]:
+def expert_bytes(model: Any) -> tuple[int, int, int]:
     """Number of MoE layers, experts per layer, and bytes of one expert of a model."""
     layers = moe_layers(model)
     first = layers[0].experts

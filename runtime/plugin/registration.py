@@ -66,7 +66,7 @@ class Hooks:
         Who is called.
     """
 
-    def __init__(self, model: nn.Module, layers: tuple[MoeLayer, ...], listener: ForwardListener) -> None:
+    def __init__(self, model: Any, layers: tuple[MoeLayer, ...], listener: ForwardListener) -> None:
         from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
         ALL_EXPERTS_FUNCTIONS.register(IMPLEMENTATION, experts_forward)

@@ -87,7 +87,7 @@ class SplitPolicy:
     def _choose(
         self, state: GateState, outlook: Outlook | None, end_ns: IntArray, link_ns: IntArray
     ) -> int:
-        most = end_ns.shape[0] - 1
+        most = int(end_ns.shape[0]) - 1
         if self._copies == "all" or not state.host_computes:
             return most
         if self._copies == "none":

@@ -8,7 +8,7 @@ import numpy as np
 from prescope.formulation.demand import IntArray
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def split_costs(
     ready_gpu_ns: IntArray,
     ready_cpu_ns: IntArray,
