@@ -99,9 +99,7 @@ class ProgramBuilder:
         self._gate_tokens = 0
         self._expected = "begin_step"
 
-    def begin_step(
-        self, copies: Sequence[tuple[int, int, int]] = (), *, batch_tokens: int
-    ) -> tuple[Op, ...]:
+    def begin_step(self, copies: Sequence[tuple[int, int, int]] = (), *, batch_tokens: int) -> tuple[Op, ...]:
         """Start a step: its fork and the copies that need not wait for any gate.
 
         Parameters

@@ -139,7 +139,7 @@ class HostStore:
 
         total = 0
         for tensor in self.rows:
-            total = zlib.crc32(memoryview(tensor.detach().view(torch.uint8).numpy()).cast("B"), total)
+            total = zlib.crc32(tensor.detach().view(torch.uint8).numpy().data, total)
         return total
 
 

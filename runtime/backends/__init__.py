@@ -30,7 +30,8 @@ def open_backend(name: str, store: HostStore, arena: DeviceArena, options: Any =
     store, arena
         Host rows to copy from and device rows to copy to.
     options
-        `SimOptions` or `CpuOptions`; ``None`` for the defaults.
+        `SimOptions`, where ``None`` is the modelled machine itself, or `CpuOptions`, which must say the
+        dilation.
 
     Raises
     ------
@@ -40,7 +41,7 @@ def open_backend(name: str, store: HostStore, arena: DeviceArena, options: Any =
     if name == "sim":
         from prescope.runtime.backends.sim import SimBackend, SimOptions
 
-        return SimBackend(store, arena, _checked(name, options, SimOptions))
+        return SimBackend(store, arena, None if options is None else _checked(name, options, SimOptions))
     if name == "cpu":
         from prescope.runtime.backends.cpu import CpuBackend, CpuOptions
 
@@ -49,10 +50,6 @@ def open_backend(name: str, store: HostStore, arena: DeviceArena, options: Any =
 
 
 def _checked(name: str, options: Any, kind: type[Any]) -> Any:
-    if options is None:
-        return kind()
     if not isinstance(options, kind):
-        raise ValueError(
-            f"expected {kind.__name__} for backend {name!r}, got {type(options).__name__}"
-        )
+        raise ValueError(f"expected {kind.__name__} for backend {name!r}, got {type(options).__name__}")
     return options

@@ -34,7 +34,7 @@ class Node:
         What a computation does, ``None`` for the built-in check of its weights.
     """
 
-    __slots__ = ("end_ns", "op", "overran", "start_ns", "state", "step", "waits", "work")
+    __slots__ = ("end_ns", "op", "overran", "start_ns", "state", "step", "submitted_ns", "waits", "work")
 
     def __init__(self, op: Op, step: int, waits: tuple[Node, ...], work: Work | None) -> None:
         self.op = op
@@ -42,6 +42,7 @@ class Node:
         self.waits = waits
         self.work = work
         self.state = NodeState.QUEUED
+        self.submitted_ns = 0
         self.start_ns = 0
         self.end_ns = 0
         self.overran = False

@@ -29,7 +29,9 @@ def run_payload(store: HostStore, op: Op, row: Tensor, work: Work | None) -> Non
     import torch
 
     if not torch.equal(row, store.row(op.layer, expert)):
-        raise ContentError(f"expected the weights of layer {op.layer} expert {expert}, got others: {op.describe()}")
+        raise ContentError(
+            f"expected the weights of layer {op.layer} expert {expert}, got others: {op.describe()}"
+        )
 
 
 def _expert(op: Op) -> int:

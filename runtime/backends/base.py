@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Work = Callable[[Mapping[str, "Tensor"]], None]
-"""Computes one expert from its weights by part name and keeps the result itself; must not keep the weights."""
+"""Computes one expert from its weights by part name; keeps its result itself, and never the weights."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -49,6 +49,4 @@ def extra_ns(delays: tuple[Delay, ...], op: Op, step: int) -> int:
 def swarm_speeds(seed: int, *, low: float = 0.01, high: float = 100.0) -> tuple[tuple[Stream, float], ...]:
     """A factor on the duration of every stream's operations, log-uniform in ``[low, high]``."""
     generator = random.Random(seed)
-    return tuple(
-        (stream, math.exp(generator.uniform(math.log(low), math.log(high)))) for stream in Stream
-    )
+    return tuple((stream, math.exp(generator.uniform(math.log(low), math.log(high)))) for stream in Stream)

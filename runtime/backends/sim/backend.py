@@ -177,7 +177,9 @@ class SimBackend:
             raise self._failure
 
     def _abandon(self) -> None:
-        self._effects.abandon(self._machine.clear())
+        self._machine.clear()
+        touched = {node.op.slot for step in self._steps.values() for node in step.nodes}
+        self._effects.abandon({slot for slot in touched if slot is not None})
 
     def _duration_ns(self, node: Node) -> int:
         factor = self._factors.get(node.op.stream)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prescope.runtime.arena import DeviceArena
@@ -65,11 +67,10 @@ class Effects:
         elif op.kind is OpKind.COMPUTE:
             self._end_compute(node)
 
-    def abandon(self, running: list[Node]) -> None:
-        """These were cut off: nothing is believed of the slots they touched."""
-        for node in running:
-            if node.op.slot is not None:
-                self.slots.spoil(node.op.slot)
+    def abandon(self, touched: Iterable[int]) -> None:
+        """The step was cut off: nothing is believed of the slots it touched."""
+        for slot in touched:
+            self.slots.spoil(slot)
         self._first.clear()
         self._input = None
 
@@ -81,9 +82,8 @@ class Effects:
         self._arena.poison(op.slot)
         length = node.end_ns - node.start_ns
         for chunk in range(self._chunks - 1):
-            machine.at(
-                node.start_ns + length * (chunk + 1) // self._chunks, lambda chunk=chunk: self._land(node, chunk)
-            )
+            lands_ns = node.start_ns + length * (chunk + 1) // self._chunks
+            machine.at(lands_ns, partial(self._land, node, chunk))
 
     def _land(self, node: Node, chunk: int) -> None:
         op = node.op

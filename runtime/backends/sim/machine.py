@@ -73,8 +73,8 @@ class Machine:
         """Operations at the head of their streams that have not started."""
         return [queue[0] for queue in self._queues.values() if queue]
 
-    def clear(self) -> list[Node]:
-        """Cancel everything that has not ended; returns what was running."""
+    def clear(self) -> None:
+        """Cancel everything that has not ended."""
         running = [node for node in self._running.values() if node is not None]
         for node in (*running, *(node for queue in self._queues.values() for node in queue)):
             if not node.final:
@@ -84,7 +84,6 @@ class Machine:
             self._running[stream] = None
             self._blocked_until[stream] = 0
         self._events.clear()
-        return running
 
     def _start_ready(self) -> None:
         progress = True
@@ -105,10 +104,18 @@ class Machine:
         node.start_ns = self.now_ns
         node.end_ns = self.now_ns + self._duration_ns(node)
         self._running[stream] = node
-        self._started(node)
+        self._guarded(self._started, node)
         self.at(node.end_ns, lambda: self._finish(stream, node))
 
     def _finish(self, stream: Stream, node: Node) -> None:
-        self._finished(node)
+        self._guarded(self._finished, node)
         node.state = NodeState.DONE
         self._running[stream] = None
+
+    @staticmethod
+    def _guarded(handler: _Handler, node: Node) -> None:
+        try:
+            handler(node)
+        except BaseException:
+            node.state = NodeState.FAILED
+            raise
