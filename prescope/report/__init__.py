@@ -1,5 +1,6 @@
 """Schedules and results for people: terminal Gantt, Perfetto files, pictures and tables."""
 
+from prescope.report.comparison import comparison_heading, comparison_markdown, comparison_table
 from prescope.report.gantt import gantt
 from prescope.report.layers import LayerSummary, layer_summaries
 from prescope.report.origin import MarkedTask, Origin, mark, shares
@@ -11,6 +12,9 @@ __all__ = [
     "MarkedTask",
     "Origin",
     "TraceFile",
+    "comparison_heading",
+    "comparison_markdown",
+    "comparison_table",
     "gantt",
     "instance_table",
     "layer_summaries",

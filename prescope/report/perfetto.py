@@ -128,7 +128,8 @@ def read_trace(path: str | os.PathLike[str]) -> TraceFile:
 
 
 def _slices(events: list[dict[str, Any]], pid: int) -> Iterator[dict[str, Any]]:
-    return (event for event in events if event["ph"] == "X" and event["pid"] == pid and event["cat"] != "layer")
+    slices = (event for event in events if event["ph"] == "X" and event["pid"] == pid)
+    return (event for event in slices if event["cat"] != "layer")
 
 
 def _task(args: dict[str, Any]) -> Task:

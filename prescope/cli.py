@@ -1,0 +1,93 @@
+"""The command line ``prescope``: every command in a file of its own, one place for errors and exit codes.
+
+Exit codes: 0 done, 1 done with a negative answer (a check failed), 2 wrong input, 130 interrupted. An error
+in prescope itself is not caught and shows its traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from prescope.commands import inspect, instances, record, run, solve
+
+# Plain help: drawing boxes around it costs 0.3 s.
+app = typer.Typer(
+    name="prescope",
+    help="Predictive scheduling of Mixture-of-Experts inference when the experts do not fit on the card.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("run", short_help="Generate text under several policies, side by side.")(run.run)
+app.command("solve", short_help="Plan one instance.")(solve.solve)
+app.add_typer(instances.app, name="instances")
+app.command("record", short_help="Record a model's routing.")(record.record)
+app.command("inspect", short_help="Draw a plan or an executed step.")(inspect.inspect)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"prescope {version('prescope')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Parameters
+    ----------
+    arguments
+        Without the program's name; by default those of the process.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(args=given, prog_name="prescope", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (`head`) has what it wanted; the flush at exit must not complain either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, OSError) as error:
+        if os.environ.get("PRESCOPE_TRACEBACK"):
+            raise
+        return _fail(given, type(error).__name__, str(error))
+    except Exception as error:
+        # Wrong usage, whichever click typer brings along.
+        if not hasattr(error, "format_message"):
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message())
+            return 2
+        return _fail(given, "UsageError", f"{error.format_message()} Try --help.")
+    if code == 130:
+        return _fail(given, "Interrupted", "interrupted; nothing was left half-written", 130)
+    return int(code or 0)
+
+
+def _fail(arguments: list[str], kind: str, message: str, code: int = 2) -> int:
+    sys.stderr.write(f"prescope: {' '.join(message.split())}\n")
+    if "--json" in arguments:
+        sys.stdout.write(json.dumps({"error": {"type": kind, "message": message}}, indent=2) + "\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

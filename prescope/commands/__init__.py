@@ -1,0 +1,1 @@
+"""The commands, one file each. Everything heavy is imported inside the functions."""

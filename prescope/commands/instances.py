@@ -1,0 +1,129 @@
+"""``prescope instances``: the library of saved problems."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="The library of saved problems.", no_args_is_help=True, rich_markup_mode=None)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON (docs/json.md).")]
+
+
+@app.command("list", short_help="List the library.")
+def list_(as_json: AsJson = False) -> None:
+    """List the library with its bounds and best known plans."""
+    from prescope.commands.output import console, print_json
+    from prescope.instances import library_root, list_library
+    from prescope.report import library_table
+
+    root, entries = library_root(), list_library()
+    if as_json:
+        print_json([{**asdict(entry), "path": str(root / entry.path)} for entry in entries])
+    else:
+        console().print(library_table(entries))
+
+
+@app.command("show")
+def show(
+    instance: Annotated[str, typer.Argument(help="An instance file, or the name of one in the library.")],
+    as_json: AsJson = False,
+) -> None:
+    """Say what an instance is and where it comes from."""
+    from prescope.commands.documents import instance_document
+    from prescope.commands.output import console, print_json
+    from prescope.commands.sources import open_instance
+    from prescope.report import instance_table
+
+    file = open_instance(instance)
+    if as_json:
+        print_json(instance_document(file))
+    else:
+        console().print(instance_table(file))
+
+
+@app.command("build", short_help="Make instances from recorded routing.")
+def build(
+    trace: Annotated[Path, typer.Argument(help="A routing trace (.npz), as `prescope record` writes it.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the instance files.")],
+    preset: Annotated[str, typer.Option(help="Whose costs: MODEL@MACHINE.")] = "qwen3-30b-a3b@a100-pcie4",
+    batch: Annotated[int, typer.Option(min=1, help="Sequences per step.")] = 8,
+    slots: Annotated[int, typer.Option(min=0, help="Device buffers for copied experts.")] = 8,
+    resident: Annotated[float, typer.Option(min=0, max=1, help="Share of resident experts.")] = 0.25,
+    lookahead: Annotated[int | None, typer.Option(min=0, help="Layers ahead a copy may start.")] = None,
+    phase: Annotated[str, typer.Option(help="decode or prefill.")] = "decode",
+    every: Annotated[int, typer.Option(min=1, help="Keep every so many-th step.")] = 1,
+    limit: Annotated[int | None, typer.Option(min=1, help="Keep so many at most.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make instances from recorded routing."""
+    from prescope.commands.output import console, print_json, working
+    from prescope.instances import Phase, build_instances, read_trace, write_instance
+
+    phases = {member.name.lower(): member for member in Phase}
+    if phase not in phases:
+        raise ValueError(f"expected --phase among {', '.join(phases)}, got {phase!r}")
+    with working(f"building from {trace}"):
+        files = build_instances(
+            read_trace(trace),
+            preset,
+            batch,
+            slots=slots,
+            lookahead=lookahead,
+            resident_fraction=resident,
+            phase=phases[phase],
+            every=every,
+            limit=limit,
+        )
+        output.mkdir(parents=True, exist_ok=True)
+        written = []
+        for file in files:
+            path = output / f"{_stem(file.instance.name)}.json.gz"
+            written.append(
+                {"name": file.instance.name, "path": str(path), "sha256": write_instance(path, file)}
+            )
+    if as_json:
+        print_json(written)
+    else:
+        console().print(f"{len(written)} instances in {output}", markup=False)
+
+
+@app.command("verify", short_help="Check files, stored plans and bounds.")
+def verify(
+    instances: Annotated[
+        list[str] | None, typer.Argument(help="Files or names; without any, the whole library.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read instances again, re-evaluate their stored plans and compare costs and bounds."""
+    from prescope.commands.output import console, print_json, working
+    from prescope.commands.sources import open_instance
+    from prescope.instances import list_library, verify_library
+
+    problems: list[dict[str, str]] = []
+    if instances:
+        for name in instances:
+            try:
+                open_instance(name)
+            except ValueError as error:
+                problems.append({"name": name, "problem": str(error)})
+        checked = len(instances)
+    else:
+        with working("verifying the library"):
+            problems = [{"name": fault.name, "problem": fault.problem} for fault in verify_library()]
+        checked = len(list_library())
+    if as_json:
+        print_json({"checked": checked, "problems": problems})
+    else:
+        for entry in problems:
+            console().print(f"{entry['name']}: {entry['problem']}", markup=False, soft_wrap=True)
+        console().print(f"{checked} checked, {len(problems)} problems", markup=False)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _stem(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_.@" else "-" for letter in name)

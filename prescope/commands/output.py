@@ -1,0 +1,42 @@
+"""What commands have in common: where answers and progress go."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console() -> Console:
+    """Where answers go: stdout, with colours on a terminal only."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def progress_console() -> Console:
+    """Where progress goes: stderr, so that stdout stays clean for ``--json``."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def print_json(document: Any) -> None:
+    """Write the answer of ``--json``."""
+    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show that something takes time, on a terminal only."""
+    stderr = progress_console()
+    if not stderr.is_terminal:
+        yield
+        return
+    with stderr.status(what):
+        yield

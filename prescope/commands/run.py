@@ -1,0 +1,103 @@
+"""``prescope run``: a model's text under several scheduling policies, side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from prescope.compare import Comparison
+
+
+def run(
+    model: Annotated[
+        str, typer.Argument(help="'tiny', or the folder of a saved transformers model.")
+    ] = "tiny",
+    prompts: Annotated[Path | None, typer.Option(help="Text file, one prompt a line.")] = None,
+    other_prompts: Annotated[
+        Path | None, typer.Option(help="Prompts that choose the residents; by default others than --prompts.")
+    ] = None,
+    policies: Annotated[
+        str, typer.Option(help="Comma-separated.")
+    ] = "on-demand,cpu-only,intra-layer,presched,dp",
+    batch: Annotated[int, typer.Option(min=1, help="Prompts at once.")] = 8,
+    tokens: Annotated[int, typer.Option(min=1, help="Tokens to generate for each.")] = 8,
+    preset: Annotated[str, typer.Option(help="Whose costs: MODEL@MACHINE.")] = "qwen3-30b-a3b@a100-pcie4",
+    backend: Annotated[str, typer.Option(help="cpu: executed in slow motion; sim: in virtual time.")] = "cpu",
+    predictor: Annotated[str, typer.Option(help="Predictor of causal runs.")] = "stale-gate",
+    clairvoyant: Annotated[
+        bool, typer.Option("--clairvoyant", help="Demand known from a recorded first pass.")
+    ] = False,
+    resident: Annotated[float, typer.Option(min=0, max=1, help="Share of resident experts.")] = 0.25,
+    slots: Annotated[int, typer.Option(min=0, help="Buffers for copies.")] = 8,
+    lookahead: Annotated[int | None, typer.Option(min=0, help="Layers ahead a copy may be issued.")] = None,
+    dilation: Annotated[
+        float | None, typer.Option(help="Slow motion of the cpu backend; measured when not given.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of prompts and solver.")] = 0,
+    traces: Annotated[
+        Path | None, typer.Option(help="Folder for a trace of every step (`prescope inspect`, Perfetto).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON (docs/json.md).")] = False,
+) -> None:
+    """Generate text with the experts in host memory under several policies, and say what each cost."""
+    from prescope.commands.output import console, print_json, progress_console
+    from prescope.commands.prompts import other_than, take
+    from prescope.compare import CompareSettings, compare
+    from prescope.models import open_model
+    from prescope.report import comparison_heading, comparison_table
+
+    settings = CompareSettings(
+        policies=tuple(name.strip() for name in policies.split(",") if name.strip()),
+        preset=preset,
+        backend=backend,
+        predictor=predictor,
+        clairvoyant=clairvoyant,
+        new_tokens=tokens,
+        resident_share=resident,
+        slots=slots,
+        lookahead=lookahead,
+        seed=seed,
+        dilation=dilation,
+    )
+    texts = take(model, prompts, batch, seed=seed)
+    others = other_than(model, prompts, other_prompts, batch, seed=seed)
+    stderr = progress_console()
+
+    def progress(text: str) -> None:
+        stderr.print(f"... {text}", style="dim", markup=False)
+
+    progress(f"loading {model}")
+    network, tokenizer = open_model(model)
+    result = compare(network, tokenizer, texts, others, settings, name=model, progress=progress)
+    if traces is not None:
+        _write_traces(traces, result)
+    if as_json:
+        print_json(result.document())
+    else:
+        out = console()
+        out.print(comparison_heading(result), markup=False)
+        out.print(comparison_table(result))
+    if not all(row.tokens_equal for row in result.rows):
+        raise typer.Exit(1)
+
+
+def _write_traces(folder: Path, result: Comparison) -> None:
+    from prescope.report import write_trace
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for row in result.rows:
+        first = row.totals.steps - len(row.steps)
+        for step, schedules in enumerate(row.steps, start=first):
+            notes = {
+                "model": result.model,
+                "preset": result.preset,
+                "policy": row.policy,
+                "predictor": row.predictor,
+                "backend": result.backend,
+                "step": str(step),
+            }
+            pair = {"planned": schedules.planned, "executed": schedules.executed}
+            write_trace(folder / f"{row.policy}-step{step:03d}.json", pair, notes)

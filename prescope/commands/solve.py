@@ -1,0 +1,64 @@
+"""``prescope solve``: plan one instance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def solve(
+    instance: Annotated[str, typer.Argument(help="An instance file, or the name of one in the library.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Plan file to write.")] = None,
+    method: Annotated[
+        str, typer.Option(help="on-demand, cpu-only, intra-layer, presched, dp, cp-sat.")
+    ] = "dp",
+    seed: Annotated[int, typer.Option(min=0, help="For methods that use chance.")] = 0,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds; by default the method's own limit.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON (docs/json.md).")] = False,
+) -> None:
+    """Plan one instance: which experts run where, and when each copy starts."""
+    from prescope.commands.documents import plan_document
+    from prescope.commands.output import console, print_json, working
+    from prescope.commands.sources import open_instance
+    from prescope.formulation import format_ns
+    from prescope.instances import write_plan
+    from prescope.report import pairs_table
+    from prescope.solver import Limits
+    from prescope.solver import solve as run_solver
+
+    problem = open_instance(instance).instance
+    with working(f"{method} on {problem.name}"):
+        limits = None if time_limit is None else Limits(wall_ns=round(time_limit * 1e9))
+        result = run_solver(problem, method=method, seed=seed, limits=limits)
+    if output is not None and result.plan is not None:
+        write_plan(output, result.plan, problem)
+    if as_json:
+        print_json(
+            {
+                "instance": problem.name,
+                "method": method,
+                "seed": seed,
+                "status": result.status.value,
+                "makespan_ns": result.makespan_ns,
+                "lower_bound_ns": result.lower_bound_ns,
+                "gap": result.gap,
+                "time_ns": result.time_ns,
+                "plan": None if result.plan is None else plan_document(result.plan),
+                "plan_path": None if output is None or result.plan is None else str(output),
+            }
+        )
+    else:
+        rows = [("instance", problem.name), ("method", method), ("status", result.status.value)]
+        rows += [("lower bound", format_ns(result.lower_bound_ns))]
+        if result.makespan_ns is not None and result.gap is not None:
+            rows += [("makespan", format_ns(result.makespan_ns)), ("gap", f"{result.gap:.3%}")]
+        rows += [("planned in", format_ns(result.time_ns))]
+        if output is not None and result.plan is not None:
+            rows += [("plan", str(output))]
+        console().print(pairs_table(rows))
+    if result.plan is None:
+        raise typer.Exit(1)

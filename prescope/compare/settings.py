@@ -1,0 +1,67 @@
+"""What is compared, under which conditions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prescope.formulation.checks import require_int
+
+DEFAULT_POLICIES = ("on-demand", "cpu-only", "intra-layer", "presched", "dp")
+DEFAULT_PRESET = "qwen3-30b-a3b@a100-pcie4"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareSettings:
+    """Conditions that all policies share.
+
+    Parameters
+    ----------
+    policies
+        Names, in the order of the table.
+    preset
+        Cost model ``model@machine``.
+    backend
+        ``"cpu"`` executes in slow motion, ``"sim"`` in virtual time.
+    predictor
+        Name of the predictor of causal runs.
+    clairvoyant
+        Record the routing in a first pass and plan every step with it known.
+    new_tokens
+        Tokens to generate for every prompt.
+    resident_share
+        Share of all experts pinned in device memory, 0 to 1, chosen by popularity on other prompts.
+    slots
+        Buffers for copies, apart from the residents.
+    lookahead
+        Layers ahead that copies may be issued; ``None`` leaves it to `prescope.attach`.
+    seed
+        Seed of whatever uses chance.
+    dilation
+        Real time per modelled time on the cpu backend; ``None`` measures what this machine needs.
+    """
+
+    policies: tuple[str, ...] = DEFAULT_POLICIES
+    preset: str = DEFAULT_PRESET
+    backend: str = "cpu"
+    predictor: str = "stale-gate"
+    clairvoyant: bool = False
+    new_tokens: int = 8
+    resident_share: float = 0.25
+    slots: int = 8
+    lookahead: int | None = None
+    seed: int = 0
+    dilation: float | None = None
+
+    def __post_init__(self) -> None:
+        require_int("new_tokens", self.new_tokens, 1)
+        require_int("slots", self.slots, 0)
+        require_int("seed", self.seed, 0)
+        if self.lookahead is not None:
+            require_int("lookahead", self.lookahead, 0)
+        if not self.policies or len(set(self.policies)) != len(self.policies):
+            got = ", ".join(self.policies) or "none"
+            raise ValueError(f"expected distinct policies, at least one, got {got}")
+        if not 0 <= self.resident_share <= 1:
+            raise ValueError(f"expected resident_share in [0, 1], got {self.resident_share}")
+        if self.dilation is not None and not self.dilation >= 1:
+            raise ValueError(f"expected dilation >= 1, got {self.dilation}")
