@@ -4,6 +4,14 @@ from prescope.instances.batches import BatchStep, decode_batches, popularity, pr
 from prescope.instances.builders import build_instances
 from prescope.instances.file_error import InstanceFileError
 from prescope.instances.instance_file import InstanceFile, instance_digest, read_instance, write_instance
+from prescope.instances.library import (
+    LibraryEntry,
+    library_root,
+    list_library,
+    load_library_instance,
+    load_library_plan,
+    write_index,
+)
 from prescope.instances.plan_file import PlanFile, read_plan, write_plan
 from prescope.instances.provenance import Bounds, Provenance
 from prescope.instances.residents import choose_residents
@@ -16,6 +24,7 @@ from prescope.instances.synthetic import (
     synthetic_settings,
 )
 from prescope.instances.trace_file import read_trace, write_trace
+from prescope.instances.verify_library import LibraryFault, verify_library
 
 __all__ = [
     "NOT_RECORDED",
@@ -23,6 +32,8 @@ __all__ = [
     "Bounds",
     "InstanceFile",
     "InstanceFileError",
+    "LibraryEntry",
+    "LibraryFault",
     "Phase",
     "PlanFile",
     "Provenance",
@@ -33,6 +44,10 @@ __all__ = [
     "choose_residents",
     "decode_batches",
     "instance_digest",
+    "library_root",
+    "list_library",
+    "load_library_instance",
+    "load_library_plan",
     "popularity",
     "prefill",
     "read_instance",
@@ -42,6 +57,8 @@ __all__ = [
     "synthetic_instance",
     "synthetic_popularity",
     "synthetic_settings",
+    "verify_library",
+    "write_index",
     "write_instance",
     "write_plan",
     "write_trace",

@@ -1,0 +1,174 @@
+"""The library: saved instances with bounds and best-known plans, listed in an index."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from prescope.instances import _schema as schema
+from prescope.instances._convert import at_field
+from prescope.instances._json_file import digest, read_json, write_json
+from prescope.instances.file_error import InstanceFileError
+from prescope.instances.instance_file import InstanceFile, read_instance
+from prescope.instances.plan_file import PlanFile, read_plan
+
+INDEX = "index.json"
+INSTANCE_SUFFIX = ".json.gz"
+PLAN_SUFFIX = ".plan.json.gz"
+
+_REBUILD = "Rebuild the library with the command in docs/instances.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryEntry:
+    """One line of the index.
+
+    Parameters
+    ----------
+    name
+        Of the instance; unique in the library.
+    set
+        Folder that holds it.
+    path
+        Its file, relative to the library, with ``/``.
+    layers, experts, tokens
+        Size of the problem.
+    optimum_ns
+        Proven optimum; ``None`` when none is known.
+    lower_bound_ns
+        Best proven lower bound; ``None`` when none is known.
+    best_ns, best_by
+        Makespan of the best plan stored beside it and the method that made it; ``None`` without a plan.
+    sha256
+        Checksum of the instance file.
+    """
+
+    name: str
+    set: str
+    path: str
+    layers: int
+    experts: int
+    tokens: int
+    optimum_ns: int | None
+    lower_bound_ns: int | None
+    best_ns: int | None
+    best_by: str | None
+    sha256: str
+
+    def __post_init__(self) -> None:
+        path = PurePosixPath(self.path)
+        if path.parts != (self.set, path.name) or not path.name.endswith(INSTANCE_SUFFIX):
+            raise ValueError(
+                f"expected a path of the form {self.set}/NAME{INSTANCE_SUFFIX}, got {self.path!r}"
+            )
+        if self.set in ("", ".", "..") or path.name.startswith(".") or "\\" in self.path:
+            raise ValueError(f"expected a path inside the library, got {self.path!r}")
+
+    @property
+    def plan_path(self) -> str:
+        """The best plan's file, relative to the library."""
+        return self.path.removesuffix(INSTANCE_SUFFIX) + PLAN_SUFFIX
+
+
+def library_root() -> Path:
+    """Folder of the library that comes with the package."""
+    return Path(str(files("prescope.instances").joinpath("library")))
+
+
+def list_library(root: str | os.PathLike[str] | None = None) -> list[LibraryEntry]:
+    """Entries of a library's index in its order, by default of the package's own library.
+
+    Raises
+    ------
+    InstanceFileError
+        When the index is missing, damaged or against the schema.
+    """
+    path = _root(root) / INDEX
+    entries = read_json(path, schema.LibraryDocument, _understand, _express)
+    names = [entry.name for entry in entries]
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise InstanceFileError(path, "entries", f"expected unique names, got {twice[0]!r} twice", _REBUILD)
+    return list(entries)
+
+
+def load_library_instance(name: str, root: str | os.PathLike[str] | None = None) -> InstanceFile:
+    """The instance of a name.
+
+    Raises
+    ------
+    ValueError
+        When no instance has that name; the message lists the nearest ones.
+    InstanceFileError
+        When its file is not what the index says.
+    """
+    return _load(_entry(name, root), _root(root))
+
+
+def load_library_plan(name: str, root: str | os.PathLike[str] | None = None) -> PlanFile:
+    """The best-known plan of an instance; raises like `load_library_instance`.
+
+    `verify_library` says whether it costs what it claims.
+    """
+    entry = _entry(name, root)
+    if entry.best_ns is None:
+        raise ValueError(f"expected an instance with a stored plan, got {name!r} without one")
+    return read_plan(_root(root) / entry.plan_path)
+
+
+def write_index(root: str | os.PathLike[str], entries: list[LibraryEntry]) -> str:
+    """Write a library's index and return its checksum; raises `InstanceFileError` like `write_instance`."""
+    return write_json(Path(root) / INDEX, schema.LibraryDocument, tuple(entries), _understand, _express)
+
+
+def _root(root: str | os.PathLike[str] | None) -> Path:
+    return library_root() if root is None else Path(root)
+
+
+def _entry(name: str, root: str | os.PathLike[str] | None) -> LibraryEntry:
+    from difflib import get_close_matches
+
+    entries = {entry.name: entry for entry in list_library(root)}
+    if name not in entries:
+        near = ", ".join(get_close_matches(name, entries, n=3, cutoff=0.3)) or "none similar"
+        raise ValueError(f"expected one of the library's {len(entries)} names (near: {near}), got {name!r}")
+    return entries[name]
+
+
+def _load(entry: LibraryEntry, root: Path) -> InstanceFile:
+    path = root / entry.path
+    file = read_instance(path)
+    found = {
+        "sha256": file.sha256,
+        "instance.name": file.instance.name,
+        "layers": file.instance.layers,
+        "experts": file.instance.experts,
+        "tokens": file.instance.demand.batch_tokens,
+        "optimum_ns": file.bounds.optimum_ns,
+        "lower_bound_ns": file.bounds.lower_bound_ns,
+    }
+    for field, value in found.items():
+        listed = getattr(entry, field.removeprefix("instance."))
+        if value != listed:
+            problem = f"expected {listed!r} as the index says, got {value!r}"
+            raise InstanceFileError(path, field, problem, _REBUILD)
+    return file
+
+
+def _express(entries: tuple[LibraryEntry, ...]) -> schema.LibraryDocument:
+    document = schema.LibraryDocument(
+        format=schema.LIBRARY_FORMAT,
+        version=schema.VERSION,
+        sha256="",
+        entries=[schema.EntryRecord(**asdict(entry)) for entry in entries],
+    )
+    return msgspec.structs.replace(document, sha256=digest(document))
+
+
+def _understand(document: schema.LibraryDocument) -> tuple[LibraryEntry, ...]:
+    with at_field("entries"):
+        return tuple(LibraryEntry(**msgspec.structs.asdict(entry)) for entry in document.entries)

@@ -1,0 +1,104 @@
+"""Hold a library to what its index claims, with the exact evaluator as the judge."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from prescope.formulation import makespan_ns
+from prescope.instances.file_error import InstanceFileError
+from prescope.instances.library import (
+    INDEX,
+    LibraryEntry,
+    library_root,
+    list_library,
+    load_library_instance,
+    load_library_plan,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryFault:
+    """Something in a library that is not as its index says.
+
+    Parameters
+    ----------
+    name
+        The instance, or the file for which there is none.
+    problem
+        What was expected and what was got.
+    """
+
+    name: str
+    problem: str
+
+
+def verify_library(
+    root: str | os.PathLike[str] | None = None,
+    *,
+    progress: Callable[[int, int, LibraryEntry], None] | None = None,
+) -> tuple[LibraryFault, ...]:
+    """Read every file of a library again and evaluate every stored plan.
+
+    A plan is refused when the evaluator's makespan differs from what the plan or the index claims, when it
+    is for another instance, or when it beats a bound said to be proved. The bounds themselves are not
+    proved again.
+
+    Parameters
+    ----------
+    root
+        Folder of the library; by default the package's own.
+    progress
+        Called before each entry with its number, the number of entries and the entry.
+
+    Returns
+    -------
+    tuple of LibraryFault
+        Empty when everything is in order.
+
+    Raises
+    ------
+    InstanceFileError
+        When the index itself cannot be read.
+    """
+    folder = library_root() if root is None else Path(root)
+    entries = list_library(folder)
+    faults: list[LibraryFault] = []
+    for number, entry in enumerate(entries):
+        if progress is not None:
+            progress(number, len(entries), entry)
+        try:
+            _verify(entry, folder)
+        except ValueError as error:
+            faults.append(LibraryFault(name=entry.name, problem=str(error)))
+    known = {entry.path for entry in entries} | {e.plan_path for e in entries if e.best_ns is not None}
+    for path in sorted(folder.rglob("*.json*")):
+        place = path.relative_to(folder).as_posix()
+        if place not in known and place != INDEX:
+            faults.append(LibraryFault(name=place, problem="expected the index to list this file, got none"))
+    return tuple(faults)
+
+
+def _verify(entry: LibraryEntry, folder: Path) -> None:
+    instance = load_library_instance(entry.name, folder).instance
+    lower_ns, optimum_ns = entry.lower_bound_ns, entry.optimum_ns
+    if entry.best_ns is None:
+        return
+    path = folder / entry.plan_path
+    file = load_library_plan(entry.name, folder)
+    file.require_instance(instance)
+    cost_ns = makespan_ns(instance, file.plan)
+    info = file.plan.info
+    for claim, claimed in (("index", entry.best_ns), ("plan", info.makespan_ns)):
+        if claimed != cost_ns:
+            problem = f"expected {claimed} ns as the {claim} claims, got {cost_ns} ns from the evaluator"
+            raise InstanceFileError(path, "plan", problem, "The plan is refused: store one that costs this")
+    if info.method != entry.best_by:
+        problem = f"expected method {entry.best_by!r} as the index says, got {info.method!r}"
+        raise InstanceFileError(path, "plan.info.method", problem, "Correct the index")
+    for bound, value_ns in (("lower bound", lower_ns), ("optimum", optimum_ns)):
+        if value_ns is not None and cost_ns < value_ns:
+            problem = f"expected at least the {bound} of {value_ns} ns, got {cost_ns} ns"
+            raise InstanceFileError(path, "plan", problem, "The bound is not valid: correct it")
