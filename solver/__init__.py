@@ -1,1 +1,33 @@
 """Instance to plan: dynamic programming, rules, exact models and bounds."""
+
+from __future__ import annotations
+
+from prescope.formulation.instance import Instance
+from prescope.solver.api import solve
+from prescope.solver.base import Draft, Method
+from prescope.solver.errors import SolverError
+from prescope.solver.registry import get_method, methods
+from prescope.solver.result import HintUse, Limits, Result, Statistics, Status
+
+__all__ = [
+    "Draft",
+    "HintUse",
+    "Limits",
+    "Method",
+    "Result",
+    "SolverError",
+    "Statistics",
+    "Status",
+    "get_method",
+    "lower_bound",
+    "methods",
+    "solve",
+]
+
+
+def lower_bound(instance: Instance, *, upper_ns: int | None = None) -> int:
+    """Nanoseconds that no plan for the instance can beat; see `prescope.solver.bound.lower_bound`."""
+    # Imported here: numba costs 0.3 s that listing the methods does not need.
+    from prescope.solver.bound import lower_bound as compiled
+
+    return compiled(instance, upper_ns=upper_ns)

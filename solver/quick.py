@@ -30,18 +30,10 @@ def _lead_caps(work: Workload, copies: IntArray, track: Track) -> FloatArray:
     return caps
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _demoted(demoted: IntArray, copies: IntArray) -> IntArray:
-    chosen = np.zeros_like(copies)
-    for layer in range(copies.shape[0]):
-        chosen[layer] = demoted[layer, copies[layer]]
-    return chosen
-
-
 def choose_copies(work: Workload, tables: LayerTables, copies: IntArray) -> tuple[Choice, Track, int]:
     """The choice with given numbers of copies, simulated: choice, its track and its makespan."""
     choice, track = new_choice(work), new_track(work)
-    choose_heaviest(work, copies, _demoted(tables.demoted, copies), choice)
+    choose_heaviest(work, copies, tables.demoted, choice)
     return choice, track, int(simulate(work, choice, work.lookahead, track))
 
 

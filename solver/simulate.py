@@ -148,15 +148,24 @@ def simulate(work: Workload, choice: Choice, lookahead: int, track: Track) -> in
 
 
 @numba.njit(cache=True)  # type: ignore[untyped-decorator]
+def set_layer(work: Workload, layer: int, copies: int, demoted: int, choice: Choice) -> None:
+    """Copy the heaviest ``copies`` missing experts of a layer and demote its ``demoted`` lightest residents."""
+    low = work.missing_offsets[layer]
+    for rank in range(low, work.missing_offsets[layer + 1]):
+        choice.take[rank] = rank - low < copies
+    low = work.resident_offsets[layer]
+    for rank in range(low, work.resident_offsets[layer + 1]):
+        choice.keep[rank] = rank - low >= demoted
+
+
+@numba.njit(cache=True)  # type: ignore[untyped-decorator]
 def choose_heaviest(work: Workload, copies: IntArray, demoted: IntArray, choice: Choice) -> None:
-    """Write the choice that copies the heaviest missing and demotes the lightest residents of each layer."""
+    """Write the choice with given numbers of copies and, for each of them, of demoted residents.
+
+    ``demoted`` is the table of `prescope.formulation.workload.LayerTables`, ``copies`` int64 ``[L]``.
+    """
     for layer in range(work.dense_ns.shape[0]):
-        low = work.missing_offsets[layer]
-        for rank in range(low, work.missing_offsets[layer + 1]):
-            choice.take[rank] = rank - low < copies[layer]
-        low = work.resident_offsets[layer]
-        for rank in range(low, work.resident_offsets[layer + 1]):
-            choice.keep[rank] = rank - low >= demoted[layer]
+        set_layer(work, layer, copies[layer], demoted[layer, copies[layer]], choice)
 
 
 def new_choice(work: Workload) -> Choice:

@@ -1,0 +1,1 @@
+"""One planning method per file, found through `prescope.solver.registry`."""
