@@ -14,14 +14,14 @@ from prescope.runtime.errors import (
     SlotStateError,
     StallError,
 )
+from prescope.runtime.execution import execute, run_plan
+from prescope.runtime.happens_before import verify
 from prescope.runtime.program import Op, OpKind, Program, Stream
-from prescope.runtime.run_plan import execute, run_plan
 from prescope.runtime.slots import SlotState, SlotTable
 from prescope.runtime.stepper import Stepper
 from prescope.runtime.store import HostStore, Part, consecutive_parts
 from prescope.runtime.synthetic import synthetic_store
 from prescope.runtime.trace import StepTrace, Violations
-from prescope.runtime.verify import verify
 
 __all__ = [
     "Backend",

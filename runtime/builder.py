@@ -91,7 +91,7 @@ class ProgramBuilder:
         self._allow_late = allow_late
         self._residents = tuple(frozenset(row) for row in residents)
         self._slot_name = tuple((f"slot:{slot}",) for slot in range(slots))
-        # Slots read in an earlier step and not written since: only the fork orders their next copy.
+        # Slots read in an earlier step by work that only the fork orders before their next copy.
         self._read_before = [False] * slots
         self._held: list[_Held | None] = [None] * slots
         self._slot_of: dict[tuple[int, int], int] = {}
@@ -115,8 +115,8 @@ class ProgramBuilder:
             When a step is open, or a copy cannot be right.
         """
         self._require("begin_step")
-        self._step = StepOps()
         self._forget_slots()
+        self._step = StepOps()
         self._gate_tokens = batch_tokens
         self._step.add(OpKind.FORK, Stream.CALLER, wave=-1, layer=-1)
         for copy in copies:
@@ -247,7 +247,8 @@ class ProgramBuilder:
     def _forget_slots(self) -> None:
         for slot, held in enumerate(self._held):
             if held is not None:
-                self._read_before[slot] |= held.reader is not None
+                if held.reader is not None and not self._step.implied(Stream.LINK, held.reader):
+                    self._read_before[slot] = True
                 self._held[slot] = None
         self._slot_of.clear()
 
@@ -292,7 +293,10 @@ class ProgramBuilder:
                 f"expert {held.expert}, not yet computed"
             )
         # The fork follows the last step's join, hence all of its readers.
-        earlier = 0 if self._read_before[slot] else None
+        earlier = None
+        if self._read_before[slot]:
+            earlier = 0
+            self._read_before = [False] * self._slots
         op = self._step.add(
             OpKind.COPY,
             Stream.LINK,
@@ -305,7 +309,6 @@ class ProgramBuilder:
             size_bytes=self._costs.expert_bytes[layer],
             predicted_ns=self._costs.copy_ns(layer),
         )
-        self._read_before[slot] = False
         self._held[slot] = _Held(layer, expert, op.id)
         self._slot_of[layer, expert] = slot
 

@@ -30,7 +30,7 @@ from prescope.runtime.plugin.serving import Serving
 from prescope.runtime.plugin.weights import return_weights
 from prescope.runtime.program import Program
 from prescope.runtime.trace import StepTrace
-from prescope.runtime.verify import verify
+from prescope.runtime.happens_before import verify
 from prescope.solver.online import GatePolicy
 
 # Steps whose reports, plans and traces are kept.
@@ -340,9 +340,7 @@ class Engine:
                 phase=self._phase,
                 tokens=self._tokens,
                 planned_ns=planned.makespan_ns,
-                simulated_ns=(
-                    self._serving.simulate(instance, program) if real_time else trace.makespan_ns
-                ),
+                simulated_ns=(self._serving.simulate(instance, program) if real_time else trace.makespan_ns),
                 executed_ns=trace.makespan_ns if real_time else None,
                 bytes_moved=trace.bytes_moved,
                 activated=worth.activated,

@@ -9,7 +9,7 @@ from prescope.runtime.arena import DeviceArena
 from prescope.runtime.backends import Backend, open_backend
 from prescope.runtime.builder import ProgramBuilder
 from prescope.runtime.program import Program
-from prescope.runtime.run_plan import execute
+from prescope.runtime.execution import execute
 from prescope.runtime.stepper import Stepper
 from prescope.runtime.store import HostStore
 from prescope.runtime.synthetic import synthetic_store

@@ -1,0 +1,57 @@
+"""Execute a plan without a model: synthetic weights, every computation checks what it reads."""
+
+from __future__ import annotations
+
+from prescope.formulation import Instance, Plan
+from prescope.runtime.arena import DeviceArena
+from prescope.runtime.backends import Backend, open_backend
+from prescope.runtime.compile import compile_plan
+from prescope.runtime.happens_before import verify
+from prescope.runtime.program import OpKind, Program
+from prescope.runtime.synthetic import synthetic_store
+from prescope.runtime.trace import StepTrace
+
+
+def run_plan(
+    instance: Instance, plan: Plan, *, backend: str = "sim", options: object = None, steps: int = 1
+) -> StepTrace:
+    """Compile, verify and execute a plan; returns the trace of the last step.
+
+    Parameters
+    ----------
+    instance, plan
+        What to execute.
+    backend, options
+        See `open_backend`.
+    steps
+        How often the step is run in a row.
+
+    Raises
+    ------
+    InfeasiblePlanError, PlanError
+        When the plan does not fit the instance or its program would not be safe.
+    ExecutionError
+        When a computation read wrong weights, or anything failed.
+    """
+    program = compile_plan(instance, plan)
+    verify(program)
+    store = synthetic_store(layers=instance.layers, experts=instance.experts)
+    arena = DeviceArena(store, residents=instance.residents, slots=instance.slots)
+    opened = open_backend(backend, store, arena, options)
+    try:
+        for _ in range(steps):
+            trace = execute(opened, program, link_busy_ns=instance.link_ready_ns)
+    finally:
+        opened.close()
+    return trace
+
+
+def execute(backend: Backend, program: Program, *, link_busy_ns: int = 0) -> StepTrace:
+    """Run a program gate by gate as an engine does, with the built-in check as work."""
+    backend.begin_step(program.wave(-1), link_busy_ns=link_busy_ns)
+    for op in program.ops:
+        if op.kind is OpKind.DENSE:
+            backend.dense_begin(op)
+            backend.dense_end(op)
+            backend.wait(backend.submit(program.wave(op.layer)))
+    return backend.end_step(program.ops[-1])
