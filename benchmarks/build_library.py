@@ -29,6 +29,7 @@ from prescope.instances import (
     write_plan,
     write_trace,
 )
+from prescope.instances.library import INDEX
 from prescope.instances.library_sets import TRACE, synthetic_set, tiny_real_set, tiny_trace
 from prescope.solver import Limits, solve
 
@@ -125,7 +126,8 @@ def main() -> int:
         from benchmarks.record_tiny_routing import record_tiny_routing
 
         write_trace(root / "tiny-real" / TRACE, record_tiny_routing())
-    kept = [] if arguments.set is None else [e for e in list_library() if e.set not in names]
+    listed = list_library() if (root / INDEX).exists() else []
+    kept = [entry for entry in listed if entry.set not in names]
     with tempfile.TemporaryDirectory() as scratch:
         entries = [entry for name in names for entry in build_set(name, Path(scratch) / name)]
         install(Path(scratch), root, names)

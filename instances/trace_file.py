@@ -80,6 +80,8 @@ def read_trace(path: str | os.PathLike[str]) -> RoutingTrace:
         got = f"expected the arrays {', '.join(_REQUIRED)}, got {', '.join(sorted(arrays))}"
         raise InstanceFileError(path, "file", got, _LAYOUT)
     try:
+        if "padding" in known and known["padding"].size == 0:
+            raise ValueError("expected padding of shape [tokens], got none")
         if known["topk_ids"].dtype == np.uint8:
             if meta["experts"] > _BYTE_SENTINEL:
                 raise ValueError(f"expected int16 topk_ids for {meta['experts']} experts, got uint8")
