@@ -52,9 +52,10 @@ def record_tiny_routing(path: Path | None = None) -> RoutingTrace:
             top_k=top_k,
             fingerprint=digest(folder / "model.safetensors"),
             tokenizer=digest(folder / "tokenizer.json"),
-            source=f"benchmarks/record_tiny_routing.py, {SEQUENCES} held-out excerpts of the standard library's "
-            f"sources, seed {SEED}",
-            notes=f"teacher forcing; the first {PROMPT} of {LENGTH} tokens count as prefill, the rest as decode",
+            source=f"benchmarks/record_tiny_routing.py, {SEQUENCES} held-out excerpts of the standard "
+            f"library's sources, seed {SEED}",
+            notes=f"teacher forcing; the first {PROMPT} of {LENGTH} tokens count as prefill, "
+            "the rest as decode",
         ),
     )
 
