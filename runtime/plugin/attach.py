@@ -193,9 +193,7 @@ def _predictor(
         raise AttachError(str(error)) from error
 
 
-def _popularity(
-    model: Any, layers: tuple[MoeLayer, ...], given: FloatArray | None, seed: int
-) -> FloatArray:
+def _popularity(model: Any, layers: tuple[MoeLayer, ...], given: FloatArray | None, seed: int) -> FloatArray:
     shape = _shape(layers)[:2]
     if given is not None:
         shares = np.asarray(given, dtype=np.float64)

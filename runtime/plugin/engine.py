@@ -122,6 +122,7 @@ class Engine:
         self._plan_ns: list[int] = []
         self._previous: Program | None = None
         self._busy = threading.Lock()
+        self._owner: int | None = None
         self._detached = False
         self._hooks = Hooks(model, layers, self)
 
@@ -229,6 +230,7 @@ class Engine:
         """Plan a step and start it; see `ForwardListener`."""
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("expected one forward pass at a time, got another one while a step is running")
+        self._owner = threading.get_ident()
         try:
             self._rows.begin_forward(ids, mask, shape)
             real = self._rows.real_rows(shape[0] * shape[1])
@@ -251,7 +253,8 @@ class Engine:
 
     def on_forward_end(self) -> None:
         """Clean up after a forward pass that did not reach its last layer; see `ForwardListener`."""
-        if self._control is not None:
+        # A pass refused because another thread's is running must not end that one.
+        if self._control is not None and self._owner == threading.get_ident():
             self._abandon()
 
     def on_experts(

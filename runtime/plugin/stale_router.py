@@ -26,7 +26,8 @@ class StaleRouter:
     def __call__(self, source: int, target: int, hidden: Tensor) -> Tensor:
         """Experts that layer ``target`` would choose, int64 ``[tokens, top_k]``."""
         with torch.no_grad():
-            indices = self._layers[target].router(self._renormed(source, target, hidden))[2]
+            # Past the module's hooks: those that record router outputs must not see this question.
+            indices = self._layers[target].router.forward(self._renormed(source, target, hidden))[2]
         result: Tensor = indices
         return result
 
