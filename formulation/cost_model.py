@@ -63,6 +63,9 @@ class CostModel:
     source: str = field(default="unnamed")
 
     def __post_init__(self) -> None:
+        for name in ("expert_bytes", "gpu", "cpu", "dense"):
+            # A list would pass here and fail later, when the costs are hashed.
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.expert_bytes:
             raise ValueError("expected expert_bytes for at least one layer, got none")
         for size in self.expert_bytes:

@@ -89,7 +89,8 @@ class PredictedDemand:
 
     def __post_init__(self) -> None:
         for name in ("probabilities", "expected_tokens"):
-            array = np.array(getattr(self, name), dtype=np.float64)
+            # + 0.0 turns -0.0 to 0.0: what is equal must hash equal.
+            array = np.array(getattr(self, name), dtype=np.float64) + 0.0
             if array.ndim != 3 or 0 in array.shape:
                 raise ValueError(f"expected {name} of shape [horizons, layers, experts], got {array.shape}")
             if not np.isfinite(array).all() or array.min() < 0:

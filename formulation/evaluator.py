@@ -22,10 +22,10 @@ def makespan_ns(instance: Instance, plan: Plan) -> int:
 def evaluate(instance: Instance, plan: Plan) -> Schedule:
     """Start every task of a plan as early as the rules allow.
 
-    The link carries one copy at a time in plan order; a copy also waits for its release (the gate it
-    was decided at, or the one ``lookahead`` layers earlier) and for its slot. Device and host each compute in plan order from the
-    layer's gate on; a layer ends when both are done. A copy nobody uses (a dropped prefetch) frees its slot
-    at its layer's gate, or when it has landed if that is later.
+    The link carries one copy at a time in plan order; a copy also waits for its release (the gate it was
+    decided at, or the one ``lookahead`` layers earlier) and for its slot. Device and host each compute in
+    plan order from the layer's gate on; a layer ends when both are done. A copy nobody uses (a dropped
+    prefetch) frees its slot at its layer's gate, or when it has landed if that is later.
 
     Raises
     ------
@@ -63,9 +63,7 @@ def evaluate(instance: Instance, plan: Plan) -> Schedule:
 def _task(
     kind: TaskKind, lane: Lane, layer: int, expert: int | None, slot: int | None, start_ns: int, end_ns: int
 ) -> Task:
-    return Task(
-        kind=kind, lane=lane, layer=layer, expert=expert, slot=slot, start_ns=start_ns, end_ns=end_ns
-    )
+    return Task(kind=kind, lane=lane, layer=layer, expert=expert, slot=slot, start_ns=start_ns, end_ns=end_ns)
 
 
 def _times(instance: Instance, plan: Plan) -> tuple[PackedPlan, _Times]:
@@ -104,6 +102,12 @@ def _refuse(instance: Instance, plan: Plan, status: int, copy: int, layer: int) 
             InfeasibleReason.TRANSFER_AFTER_USE,
             f"expected the transfers that layer {layer} needs ahead of {where}, which may not start before "
             f"the gate of layer {release_gate(instance, transfer)}, got them behind it",
+        )
+    if transfer.slot is not None:
+        raise InfeasiblePlanError(
+            InfeasibleReason.SLOT_OVERFLOW,
+            f"expected slot {transfer.slot} of {instance.slots} to be free for {where} while layer {layer} "
+            "waits for it, got it held for later work",
         )
     raise InfeasiblePlanError(
         InfeasibleReason.SLOT_OVERFLOW,

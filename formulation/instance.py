@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import index
 
 from prescope.formulation.checks import require_int
 from prescope.formulation.cost_model import CostModel
@@ -68,6 +69,8 @@ class Instance:
         if len(self.residents) != self.layers:
             raise ValueError(f"expected residents for {self.layers} layers, got {len(self.residents)}")
         object.__setattr__(self, "residents", tuple(self._checked(row) for row in self.residents))
+        if not isinstance(self.tier, Tier):
+            raise ValueError(f"expected tier to be one of {', '.join(Tier)}, got {self.tier!r}")
         if self.tier is Tier.DISK and self.host_computes:
             raise ValueError("expected host_computes=False on the disk tier, got True")
         if self.predicted is not None:
@@ -80,7 +83,10 @@ class Instance:
             self._require_all_resident()
 
     def _checked(self, row: Iterable[int]) -> tuple[int, ...]:
-        experts = tuple(sorted(int(expert) for expert in row))
+        try:
+            experts = tuple(sorted(index(expert) for expert in row))
+        except TypeError:
+            raise ValueError(f"expected residents as integers, got {row!r}") from None
         for expert in experts:
             require_int("resident expert", expert, 0, self.experts - 1)
         if len(set(experts)) != len(experts):

@@ -23,6 +23,9 @@ class LayerPlan:
     cpu: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        # Plans are compared and hashed, which lists would spoil.
+        object.__setattr__(self, "gpu", tuple(self.gpu))
+        object.__setattr__(self, "cpu", tuple(self.cpu))
         for expert in (*self.gpu, *self.cpu):
             require_int("expert", expert, 0)
 
@@ -100,3 +103,7 @@ class Plan:
     layers: tuple[LayerPlan, ...]
     transfers: tuple[Transfer, ...] = ()
     info: PlanInfo = field(default_factory=PlanInfo)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))
+        object.__setattr__(self, "transfers", tuple(self.transfers))

@@ -118,7 +118,7 @@ def preset(name: str, *, layers: int | None = None) -> Preset:
         raise ValueError(f"expected a machine among {', '.join(machine_names())}, got {machine!r}")
     constants = _data()["machines"][machine]
     costs = CostModel(
-        expert_bytes=(shape.expert_bytes,) * (layers or shape.moe_layers),
+        expert_bytes=(shape.expert_bytes,) * (shape.moe_layers if layers is None else layers),
         link=Link(
             bytes_per_s=int(constants["link_bytes_per_s"]), latency_ns=int(constants["link_latency_ns"])
         ),

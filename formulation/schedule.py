@@ -61,7 +61,7 @@ class Schedule:
     Parameters
     ----------
     tasks
-        Sorted by start, then lane.
+        Sorted by start, then end, lane and layer.
     layer_end_ns
         When each layer is done.
     makespan_ns

@@ -53,6 +53,9 @@ class TableTime:
     times_ns: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        # A list would pass here and fail later, when the curve is hashed.
+        object.__setattr__(self, "tokens", tuple(self.tokens))
+        object.__setattr__(self, "times_ns", tuple(self.times_ns))
         if len(self.tokens) != len(self.times_ns) or not self.tokens:
             raise ValueError(
                 "expected as many times_ns as tokens and at least one, "

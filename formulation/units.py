@@ -27,7 +27,7 @@ def parse_bytes(text: str | int) -> int:
     ValueError
         When the text is not a non-negative amount with a known unit.
     """
-    if isinstance(text, bool):
+    if isinstance(text, bool) or not isinstance(text, (str, int)):
         raise ValueError(f"expected an amount of memory such as '4GiB', got {text!r}")
     if isinstance(text, int):
         if text < 0:
@@ -45,9 +45,14 @@ def format_bytes(amount_bytes: int) -> str:
     value = float(amount_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1024:
-            return f"{amount_bytes} B" if unit == "B" else f"{value:.3g} {unit}"
+            return f"{amount_bytes} B" if unit == "B" else f"{_three_digits(value)} {unit}"
         value /= 1024
-    return f"{value:.3g} TiB"
+    return f"{_three_digits(value)} TiB"
+
+
+def _three_digits(value: float) -> str:
+    # Beyond three digits the general format would turn to an exponent.
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:.0f}"
 
 
 def format_ns(duration_ns: int) -> str:
