@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import Any
 
 TINY = "tiny"
+OTHER_PROMPTS = 32
+"""Prompts that choose the residents."""
+
+_SHIPPED = 96
 
 
 def open_model(name: str) -> tuple[Any, Any]:
@@ -39,19 +43,26 @@ def open_model(name: str) -> tuple[Any, Any]:
     return model.eval(), tokenizer
 
 
-def prompts_for(name: str, count: int, *, seed: int) -> list[str]:
-    """Prompts that come with the tiny model.
+def shipped_prompts(name: str, count: int, *, seed: int) -> tuple[list[str], list[str]]:
+    """Prompts that come with the tiny model: ``count`` to measure with, and others that choose residents.
 
     Raises
     ------
     ValueError
-        For any other model.
+        For any other model, or when there are not so many.
     """
     if name != TINY:
-        raise ValueError(f"expected --prompts FILE with a prompt a line for the model {name}, got none")
+        raise ValueError(f"expected a file of prompts, one a line, for the model {name}, got none")
+    if count > _SHIPPED - OTHER_PROMPTS:
+        raise ValueError(
+            f"expected at most {_SHIPPED - OTHER_PROMPTS} of the tiny model's prompts, got {count}; "
+            "name a file of prompts for more"
+        )
     from prescope.tiny import prompts
 
-    return list(prompts(count, seed))
+    # From the end: the same ones, hence the same residents, for every batch size.
+    chosen = prompts(_SHIPPED, seed)
+    return chosen[:count], chosen[-OTHER_PROMPTS:]
 
 
 def read_prompts(path: Path) -> list[str]:

@@ -24,12 +24,12 @@ def record(
     """Record which experts a model chooses while it generates; `instances build` makes instances of it."""
     from prescope.commands.output import console, print_json, progress_console
     from prescope.instances import write_trace
-    from prescope.models import open_model, prompts_for, read_prompts
+    from prescope.models import open_model, read_prompts, shipped_prompts
     from prescope.recording import record_routing
 
     if output.suffix != ".npz":
         raise ValueError(f"expected an output name ending in .npz, got {output}")
-    texts = prompts_for(model, count or 32, seed=seed) if prompts is None else read_prompts(prompts)
+    texts = shipped_prompts(model, count or 32, seed=seed)[0] if prompts is None else read_prompts(prompts)
     if count is not None and len(texts) < count:
         raise ValueError(f"{prompts}: expected at least {count} prompts for --count, got {len(texts)}")
     texts = texts[:count]

@@ -44,7 +44,7 @@ def run(
 ) -> None:
     """Generate text with the experts in host memory under several policies, and say what each cost."""
     from prescope.commands.output import console, print_json, progress_console
-    from prescope.commands.prompts import other_than, take
+    from prescope.commands.prompts import take_prompts
     from prescope.compare import CompareSettings, compare
     from prescope.models import open_model
     from prescope.report import comparison_heading, comparison_table
@@ -62,8 +62,7 @@ def run(
         seed=seed,
         dilation=dilation,
     )
-    texts = take(model, prompts, batch, seed=seed)
-    others = other_than(model, prompts, other_prompts, batch, seed=seed)
+    texts, others = take_prompts(model, prompts, other_prompts, batch, seed=seed)
     stderr = progress_console()
 
     def progress(text: str) -> None:
