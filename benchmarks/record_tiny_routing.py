@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,30 +27,33 @@ def record_tiny_routing(path: Path | None = None) -> RoutingTrace:
     torch.set_num_threads(1)
     model, _ = load_tiny(path=folder)
     streams = heldout_streams(SEQUENCES, length=LENGTH, seed=SEED, path=folder)
-    experts, top_k = model.config.num_experts, model.config.num_experts_per_tok
+    chosen: list[Any] = []
+
+    def keep(_module: Any, _inputs: Any, output: tuple[Any, Any, Any]) -> None:
+        chosen.append(output[1:])
+
+    hooks = [layer.mlp.gate.register_forward_hook(keep) for layer in model.model.layers]
     ids, weights = [], []
-    with torch.inference_mode():
-        for stream in streams:
-            output = model(
-                input_ids=torch.from_numpy(stream[None]), output_router_logits=True, use_cache=False
-            )
-            logits = torch.stack(output.router_logits, dim=1).float()
-            best = torch.topk(torch.softmax(logits, dim=-1), top_k, dim=-1)
-            share = best.values
-            if model.config.norm_topk_prob:
-                share = share / share.sum(dim=-1, keepdim=True)
-            ids.append(best.indices.numpy().astype(np.int16))
-            weights.append(share.numpy().astype(np.float16))
+    try:
+        with torch.inference_mode():
+            for stream in streams:
+                chosen.clear()
+                model(input_ids=torch.from_numpy(stream[None]), use_cache=False)
+                weights.append(torch.stack([scores for scores, _ in chosen], dim=1).numpy())
+                ids.append(torch.stack([experts for _, experts in chosen], dim=1).numpy())
+    finally:
+        for hook in hooks:
+            hook.remove()
     tokens = len(streams) * LENGTH
     return RoutingTrace(
-        topk_ids=np.concatenate(ids),
-        topk_weights=np.concatenate(weights),
+        topk_ids=np.concatenate(ids).astype(np.int16),
+        topk_weights=np.concatenate(weights).astype(np.float16),
         seq_offsets=np.arange(0, tokens + 1, LENGTH),
         phase=np.tile((np.arange(LENGTH) >= PROMPT).astype(np.uint8), len(streams)),
         meta=TraceMeta(
             model="tiny-qwen3-moe",
-            experts=experts,
-            top_k=top_k,
+            experts=model.config.num_experts,
+            top_k=model.config.num_experts_per_tok,
             fingerprint=digest(folder / "model.safetensors"),
             tokenizer=digest(folder / "tokenizer.json"),
             source=f"benchmarks/record_tiny_routing.py, {SEQUENCES} held-out excerpts of the standard "
