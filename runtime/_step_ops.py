@@ -27,14 +27,6 @@ class StepOps:
         """Id of the newest operation of a stream; ``None`` before the first."""
         return self._last[_INDEX[stream]]
 
-    def implied(self, stream: Stream, id: int) -> bool:
-        """Whether whatever comes next on a stream certainly follows an operation."""
-        last = self.last(stream)
-        if last is None:
-            return False
-        at = _INDEX[self.ops[id].stream]
-        return self._clocks[last][at] >= self._clocks[id][at]
-
     def add(
         self,
         kind: OpKind,

@@ -46,7 +46,7 @@ class _Held:
 class ProgramBuilder:
     """Adds the operations of one step after another.
 
-    Call ``begin_step``, then ``dense`` and ``wave`` for every layer in order, then ``end_step``. Checks cost
+    Every step is correct after any earlier one, its own repetition included. Call ``begin_step``, then ``dense`` and ``wave`` for every layer in order, then ``end_step``. Checks cost
     O(operations). After a `PlanError` the step is unusable: call ``abort_step`` and begin anew.
 
     Parameters
@@ -91,8 +91,6 @@ class ProgramBuilder:
         self._allow_late = allow_late
         self._residents = tuple(frozenset(row) for row in residents)
         self._slot_name = tuple((f"slot:{slot}",) for slot in range(slots))
-        # Slots read in an earlier step by work that only the fork orders before their next copy.
-        self._read_before = [False] * slots
         self._held: list[_Held | None] = [None] * slots
         self._slot_of: dict[tuple[int, int], int] = {}
         self._step = StepOps()
@@ -220,7 +218,6 @@ class ProgramBuilder:
     def abort_step(self) -> None:
         """Give the open step up; the next one assumes nothing about the slots."""
         self._forget_slots()
-        self._read_before = [True] * self._slots
         self._expected = "begin_step"
 
     def program(self) -> Program:
@@ -245,11 +242,7 @@ class ProgramBuilder:
             raise PlanError(f"expected the call {self._expected!r}, got {call!r}")
 
     def _forget_slots(self) -> None:
-        for slot, held in enumerate(self._held):
-            if held is not None:
-                if held.reader is not None and not self._step.implied(Stream.LINK, held.reader):
-                    self._read_before[slot] = True
-                self._held[slot] = None
+        self._held = [None] * self._slots
         self._slot_of.clear()
 
     def _check_computes(
@@ -292,11 +285,6 @@ class ProgramBuilder:
                 f"expected a slot that is free by then, got {where} while it holds layer {held.layer} "
                 f"expert {held.expert}, not yet computed"
             )
-        # The fork follows the last step's join, hence all of its readers.
-        earlier = None
-        if self._read_before[slot]:
-            earlier = 0
-            self._read_before = [False] * self._slots
         op = self._step.add(
             OpKind.COPY,
             Stream.LINK,
@@ -304,7 +292,8 @@ class ProgramBuilder:
             layer=layer,
             expert=expert,
             slot=slot,
-            waits=(earlier, None if held is None else held.reader),
+            # The fork (0) follows the last step's join, hence all that read the slots in earlier steps.
+            waits=(0, None if held is None else held.reader),
             writes=self._slot_name[slot],
             size_bytes=self._costs.expert_bytes[layer],
             predicted_ns=self._costs.copy_ns(layer),

@@ -35,8 +35,7 @@ def compile_plan(instance: Instance, plan: Plan) -> Program:
     """
     copies = copies_by_gate(instance, plan)
     builder = builder_for(instance)
-    for _ in range(2):  # The second step knows which slots the step before it has read.
-        build_step(builder, instance, plan, copies)
+    build_step(builder, instance, plan, copies)
     return builder.program()
 
 
