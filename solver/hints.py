@@ -20,10 +20,17 @@ def read_hint(instance: Instance, work: Workload, hint: Plan | None) -> tuple[Ch
     except InfeasiblePlanError:
         return None, HintUse.INFEASIBLE
     choice = new_choice(work)
+    place = {(copy.layer, copy.expert): index for index, copy in enumerate(hint.transfers)}
     for layer, entry in enumerate(hint.layers):
         device = set(entry.gpu)
         for rank in range(work.missing_offsets[layer], work.missing_offsets[layer + 1]):
             choice.take[rank] = int(work.missing[rank]) in device
         for rank in range(work.resident_offsets[layer], work.resident_offsets[layer + 1]):
             choice.keep[rank] = int(work.resident[rank]) in device
+        low, high = int(work.missing_offsets[layer]), int(work.missing_offsets[layer + 1])
+        ranks = range(low, high)
+        last = len(place)
+        choice.sequence[low:high] = sorted(
+            ranks, key=lambda rank: place.get((layer, int(work.missing[rank])), last)
+        )
     return choice, HintUse.USED

@@ -1,6 +1,7 @@
 """A fast exact simulation of plans in canonical order, layer by layer, resumable at any layer.
 
-Canonical order: copies in layer order and, inside a layer, heaviest first; the device runs a landed copy as
+Canonical order: copies in layer order and, inside a layer, in a given sequence (at first heaviest first); the
+device runs a landed copy as
 soon as it is free (which frees slots earliest), residents otherwise, heaviest first. Device work then ends in
 copy order, so copy ``c`` simply waits for the slot freed by copy ``c - slots``. The times are those that
 `prescope.formulation.evaluate` gives the plan built by `prescope.solver.build_plan`.
@@ -29,10 +30,13 @@ class Choice(NamedTuple):
         Whether each missing expert is copied to the device, bool ``[M]``.
     keep
         Whether each resident stays on the device, bool ``[R]``.
+    sequence
+        The ranks of the missing experts in copy order, a permutation inside each layer, int64 ``[M]``.
     """
 
     take: BoolArray
     keep: BoolArray
+    sequence: IntArray
 
 
 class Track(NamedTuple):
@@ -103,7 +107,8 @@ def advance(work: Workload, choice: Choice, layer: int, lookahead: int, track: T
     resident = work.resident_offsets[layer + 1] - 1
     write = order.shape[0] > 0
     placed = 0
-    for rank in range(work.missing_offsets[layer], work.missing_offsets[layer + 1]):
+    for place in range(work.missing_offsets[layer], work.missing_offsets[layer + 1]):
+        rank = choice.sequence[place]
         if not choice.take[rank]:
             continue
         begin = max(link, release)
@@ -169,5 +174,9 @@ def choose_heaviest(work: Workload, copies: IntArray, demoted: IntArray, choice:
 
 
 def new_choice(work: Workload) -> Choice:
-    """A choice that copies nobody and keeps every resident."""
-    return Choice(np.zeros(len(work.missing), dtype=np.bool_), np.ones(len(work.resident), dtype=np.bool_))
+    """A choice that copies nobody, keeps every resident and would copy the heaviest first."""
+    return Choice(
+        np.zeros(len(work.missing), dtype=np.bool_),
+        np.ones(len(work.resident), dtype=np.bool_),
+        np.arange(len(work.missing)),
+    )

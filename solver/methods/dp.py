@@ -10,9 +10,11 @@ from prescope.formulation.instance import Instance
 from prescope.formulation.plan import Plan
 from prescope.formulation.workload import LayerTables, Workload, layer_tables, workload
 from prescope.solver.base import Draft
+from prescope.solver.bound import lower_bound
 from prescope.solver.build_plan import build_plan
 from prescope.solver.descent import descend
 from prescope.solver.hints import read_hint
+from prescope.solver.kicks import kick_and_descend
 from prescope.solver.methods.intra_layer import split_layers
 from prescope.solver.methods.presched import split_pairs
 from prescope.solver.quick import quick_plan
@@ -24,6 +26,7 @@ _EFFORT_NS = 2
 # The fast polish may take this part of the step it improves.
 _FAST_SHARE = 0.002
 _FULL_EFFORT = 20_000_000
+_KICK_EFFORT = 4_000_000
 
 
 class Polish(StrEnum):
@@ -43,7 +46,8 @@ class LeadDp:
     polish
         ``NONE``: the DP's plan as it is. ``FAST``: one descent from it whose effort stays below 0.2 % of the
         step. ``FULL``: descents from it, from the splits of ``intra-layer`` and ``presched``, from a plan that
-        copies as much as it can, and from the hint; the best of all. So the result is never behind those rules.
+        copies as much as it can, and from the hint; then random kicks with descents from the best of them, unless
+        it is proved optimal. So the result is never behind those rules.
     q_grid
         Grid points per expert of the DP.
     """
@@ -56,7 +60,7 @@ class LeadDp:
         require_int("q_grid", self.q_grid, 1)
 
     def plan(self, instance: Instance, *, limits: Limits, seed: int, hint: Plan | None) -> Draft:
-        """Plan a batch; the seed changes nothing, a feasible hint is one more starting point."""
+        """Plan a batch; the seed drives the kicks, a feasible hint is one more starting point."""
         work = workload(instance)
         tables = layer_tables(work)
         choice, start_ns, _ = quick_plan(work, tables, q_grid=self.q_grid)
@@ -71,13 +75,17 @@ class LeadDp:
         }[self.polish]
         if limits.wall_ns is not None:
             budget = min(budget, limits.wall_ns // _EFFORT_NS)
-        choice, effort = _best_descent(work, starts, budget)
+        choice, reached_ns, effort = _best_descent(work, starts, budget)
+        if self.polish is Polish.FULL and effort < budget:
+            target_ns = lower_bound(instance, upper_ns=reached_ns)
+            _, more = kick_and_descend(
+                work, choice, reached_ns, target_ns, seed, min(budget - effort, _KICK_EFFORT)
+            )
+            effort += more
         return Draft(
             plan=build_plan(work, choice),
             parameters=(("polish", self.polish.value), ("q_grid", str(self.q_grid))),
-            statistics=Statistics(
-                hint=used, starts=len(starts), effort=effort, start_makespan_ns=start_ns
-            ),
+            statistics=Statistics(hint=used, starts=len(starts), effort=effort, start_makespan_ns=start_ns),
         )
 
 
@@ -89,10 +97,13 @@ def _rule_starts(work: Workload, tables: LayerTables) -> list[Choice]:
     return [intra, pairs, everything]
 
 
-def _best_descent(work: Workload, starts: list[Choice], budget: int) -> tuple[Choice, int]:
+def _best_descent(work: Workload, starts: list[Choice], budget: int) -> tuple[Choice, int, int]:
     """Descend from the most promising start first, with what is left from the others."""
     ranked = sorted(
-        ((simulate(work, start, work.lookahead, new_track(work)), index) for index, start in enumerate(starts))
+        (
+            (simulate(work, start, work.lookahead, new_track(work)), index)
+            for index, start in enumerate(starts)
+        )
     )
     best, best_ns, spent = starts[ranked[0][1]], ranked[0][0], 0
     for _, index in ranked:
@@ -102,7 +113,7 @@ def _best_descent(work: Workload, starts: list[Choice], budget: int) -> tuple[Ch
         spent += effort
         if reached_ns < best_ns or starts[index] is best:
             best, best_ns = starts[index], reached_ns
-    return best, spent
+    return best, best_ns, spent
 
 
 METHOD = LeadDp()
