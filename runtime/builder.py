@@ -46,8 +46,9 @@ class _Held:
 class ProgramBuilder:
     """Adds the operations of one step after another.
 
-    Every step is correct after any earlier one, its own repetition included. Call ``begin_step``, then ``dense`` and ``wave`` for every layer in order, then ``end_step``. Checks cost
-    O(operations). After a `PlanError` the step is unusable: call ``abort_step`` and begin anew.
+    Every step is correct after any earlier one, its own repetition included. Call ``begin_step``, then
+    ``dense`` and ``wave`` for every layer in order, then ``end_step``. Checks cost O(operations). After a
+    `PlanError` the step is unusable: call ``abort_step`` and begin anew.
 
     Parameters
     ----------
