@@ -27,10 +27,12 @@ def inspect(
     """Draw a plan or an executed step: link, GPU and CPU over time."""
     from prescope.commands.documents import schedule_document
     from prescope.commands.output import console, print_json
-    from prescope.report import gantt, pairs_table, write_trace
+    from prescope.report import gantt, pairs_table, window_ns, write_trace
 
     view = _open(file, instance)
     window = None if layers is None else _layers(layers)
+    for schedule in view.schedules.values():
+        window_ns(schedule, window)
     if perfetto is not None:
         if not view.schedules:
             raise ValueError(f"expected a plan or a trace for --perfetto, got {view.kind} in {file}")
@@ -40,7 +42,8 @@ def inspect(
         print_json({"kind": view.kind, "file": str(file), **view.facts, "schedules": schedules})
         return
     out = console()
-    facts = [(key.replace("_", " "), _readable(key, value)) for key, value in view.facts.items()]
+    shown = view.notes if view.kind == "trace" else view.facts
+    facts = [(_words(key), _readable(key, value)) for key, value in shown.items()]
     out.print(pairs_table(facts))
     for name, schedule in view.schedules.items():
         out.print(f"\n{name}", style="bold", markup=False)
@@ -112,7 +115,7 @@ def _trace(file: Path) -> _View:
     from prescope.report import read_trace
 
     trace = read_trace(file)
-    return _View(kind="trace", facts=dict(trace.notes), schedules=trace.schedules, notes=trace.notes)
+    return _View(kind="trace", facts={"notes": trace.notes}, schedules=trace.schedules, notes=trace.notes)
 
 
 def _routing(file: Path) -> _View:
@@ -141,6 +144,10 @@ def _layers(text: str) -> tuple[int, int]:
     if not (first.isdecimal() and (last if separator else first).isdecimal()):
         raise ValueError(f"expected --layers FIRST:LAST, for example 0:3, got {text!r}")
     return int(first), int(last if separator else first)
+
+
+def _words(key: str) -> str:
+    return key.removesuffix("_ns").replace("_", " ")
 
 
 def _readable(key: str, value: object) -> str:

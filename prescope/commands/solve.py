@@ -32,6 +32,7 @@ def solve(
 
     problem = open_instance(instance).instance
     with working(f"{method} on {problem.name}"):
+        _warm_up(method)
         limits = None if time_limit is None else Limits(wall_ns=round(time_limit * 1e9))
         result = run_solver(problem, method=method, seed=seed, limits=limits)
     if output is not None and result.plan is not None:
@@ -62,3 +63,19 @@ def solve(
         console().print(pairs_table(rows))
     if result.plan is None:
         raise typer.Exit(1)
+
+
+def _warm_up(method: str) -> None:
+    """Plan next to nothing first: loading compiled code is no part of the time to plan."""
+    import numpy as np
+
+    from prescope.formulation import CostModel, Demand, Instance, LinearTime, Link
+    from prescope.solver import solve as run_solver
+
+    time = LinearTime(fixed_ns=1)
+    costs = CostModel(
+        expert_bytes=(1, 1), link=Link(bytes_per_s=10**9), gpu=(time,), cpu=(time,), dense=(time,)
+    )
+    demand = Demand(counts=np.ones((2, 2), dtype=np.int64), batch_tokens=2)
+    nothing = Instance(name="", costs=costs, demand=demand, residents=((0,), (0,)), slots=1, lookahead=2)
+    run_solver(nothing, method=method)

@@ -1,7 +1,7 @@
 """Schedules and results for people: terminal Gantt, Perfetto files, pictures and tables."""
 
 from prescope.report.comparison import comparison_heading, comparison_markdown, comparison_table
-from prescope.report.gantt import gantt
+from prescope.report.gantt import gantt, window_ns
 from prescope.report.layers import LayerSummary, layer_summaries
 from prescope.report.origin import MarkedTask, Origin, mark, shares
 from prescope.report.perfetto import TraceFile, read_trace, trace_document, write_trace
@@ -25,5 +25,6 @@ __all__ = [
     "read_trace",
     "shares",
     "trace_document",
+    "window_ns",
     "write_trace",
 ]

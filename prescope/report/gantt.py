@@ -61,7 +61,7 @@ def gantt(
     """
     from rich.text import Text
 
-    begin_ns, end_ns = _window(schedule, layers)
+    begin_ns, end_ns = window_ns(schedule, layers)
     cells = max(width - _MARGIN - _TAIL, _MIN_CELLS)
     busy = shares(schedule, begin_ns, end_ns)
     text = Text(no_wrap=True, overflow="crop")
@@ -85,7 +85,8 @@ def _append(text: Text, origin: Origin | None, columns: int, colour: bool) -> No
         text.append(("█" if colour else LETTERS[origin]) * columns, style=STYLES[origin] if colour else "")
 
 
-def _window(schedule: Schedule, layers: tuple[int, int] | None) -> tuple[int, int]:
+def window_ns(schedule: Schedule, layers: tuple[int, int] | None) -> tuple[int, int]:
+    """Start and end of the time that `gantt` draws; arguments and errors as there."""
     if layers is None:
         return min((task.start_ns for task in schedule.tasks), default=0), schedule.makespan_ns
     first, last = layers

@@ -1,0 +1,267 @@
+"""The shapes that docs/json.md promises; unknown and missing fields are errors."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Strict(Struct, forbid_unknown_fields=True, kw_only=True):
+    """No field more, no field less."""
+
+
+class ErrorText(Strict):
+    type: str
+    message: str
+
+
+class Failure(Strict):
+    error: ErrorText
+
+
+class Layer(Strict):
+    gpu: list[int]
+    cpu: list[int]
+
+
+class Info(Strict):
+    method: str
+    parameters: list[tuple[str, str]]
+    seed: int | None
+    makespan_ns: int | None
+    lower_bound_ns: int | None
+    time_ns: int | None
+
+
+class PlanShape(Strict):
+    layers: list[Layer]
+    transfers: list[tuple[int, int, int | None, int | None]]
+    info: Info
+
+
+class Solve(Strict):
+    instance: str
+    method: str
+    seed: int
+    status: Literal["optimal", "feasible", "no plan within the limits"]
+    makespan_ns: int | None
+    lower_bound_ns: int
+    gap: float | None
+    time_ns: int
+    plan: PlanShape | None
+    plan_path: str | None
+
+
+class LibraryLine(Strict):
+    name: str
+    set: str
+    path: str
+    layers: int
+    experts: int
+    tokens: int
+    optimum_ns: int | None
+    lower_bound_ns: int | None
+    best_ns: int | None
+    best_by: str | None
+    sha256: str
+
+
+class BoundsShape(Strict):
+    optimum_ns: int | None
+    optimum_by: str | None
+    lower_bound_ns: int | None
+    lower_bound_by: str | None
+
+
+class ProvenanceShape(Strict):
+    source: str
+    generator: str
+    seed: int | None
+    created_by: str
+    notes: str
+
+
+class InstanceShow(Strict):
+    name: str
+    layers: int
+    experts: int
+    tokens: int
+    activated: int
+    residents: int
+    slots: int
+    lookahead: int
+    tier: Literal["ram", "disk"]
+    host_computes: bool
+    expert_bytes: list[int]
+    link_bytes_per_s: int
+    costs_source: str
+    predicted_by: str | None
+    bounds: BoundsShape
+    provenance: ProvenanceShape
+    sha256: str
+
+
+class Written(Strict):
+    name: str
+    path: str
+    sha256: str
+
+
+class Problem(Strict):
+    name: str
+    problem: str
+
+
+class Verified(Strict):
+    checked: int
+    problems: list[Problem]
+
+
+class Busy(Strict):
+    link: float
+    gpu: float
+    cpu: float
+
+
+class LayerLine(Strict):
+    layer: int
+    start_ns: int
+    end_ns: int
+    resident: int
+    prefetched: int
+    on_demand: int
+    cpu: int
+    unused_copy: int
+
+
+class TaskLine(Strict):
+    kind: Literal["dense", "copy", "compute"]
+    lane: Literal["link", "gpu", "cpu"]
+    layer: int
+    expert: int | None
+    slot: int | None
+    start_ns: int
+    end_ns: int
+    origin: Literal["dense", "resident", "prefetched", "on demand", "cpu", "unused copy"]
+
+
+class ScheduleShape(Strict):
+    name: str
+    makespan_ns: int
+    busy: Busy
+    layers: list[LayerLine]
+    tasks: list[TaskLine]
+
+
+class InspectPlan(Strict):
+    kind: Literal["plan"]
+    file: str
+    instance: str
+    method: str
+    makespan_ns: int
+    lower_bound_ns: int | None
+    gap: float | None
+    schedules: list[ScheduleShape]
+
+
+class InspectTrace(Strict):
+    kind: Literal["trace"]
+    file: str
+    notes: dict[str, str]
+    schedules: list[ScheduleShape]
+
+
+class InspectRouting(Strict):
+    kind: Literal["routing"]
+    file: str
+    model: str
+    tokens: int
+    sequences: int
+    layers: int
+    experts: int
+    top_k: int
+    hottest_quarter_share: float
+    schedules: list[ScheduleShape]
+
+
+class Prefetch(Strict):
+    useful: int
+    wasted: int
+    late: int
+
+
+class Phase(Strict):
+    steps: int
+    tokens: int
+    planned_ns: int
+    simulated_ns: int
+    executed_ns: int | None
+
+
+class Phases(Strict):
+    prefill: Phase
+    decode: Phase
+
+
+class RunRow(Strict):
+    policy: str
+    predictor: str
+    batch: int
+    link: int
+    tokens_equal: bool
+    planned_ns: int
+    simulated_ns: int
+    executed_ns: int | None
+    violations: int
+    bytes_moved: int
+    hit_rate: float | None
+    prefetch: Prefetch
+    tokens_per_s: float | None
+    new_tokens: int
+    gpu_share: float | None
+    plan_ns: int
+    dilation: float
+    violations_by_kind: dict[str, int]
+    violation_share: float
+    refused: str | None
+    degraded: list[str]
+    phases: Phases
+
+
+class Run(Strict):
+    model: str
+    preset: str
+    dilation: float
+    backend: Literal["cpu", "sim"]
+    clairvoyant: bool
+    expert_memory_bytes: int
+    residents: int
+    slots: int
+    experts: int
+    rows: list[RunRow]
+
+
+class Record(Strict):
+    model: str
+    path: str
+    tokens: int
+    sequences: int
+    layers: int
+    experts: int
+    top_k: int
+    sha256: str
+
+
+DOCUMENTED = {
+    "error": Failure,
+    "solve": Solve,
+    "instances list": LibraryLine,
+    "instances show": InstanceShow,
+    "instances build": Written,
+    "instances verify": Verified,
+    "inspect PLAN": InspectPlan,
+    "inspect TRACE": InspectTrace,
+    "inspect ROUTING": InspectRouting,
+    "run": Run,
+    "record": Record,
+}
+"""Headings of docs/json.md and the shape of one object (or one element of the list) under each."""
