@@ -6,6 +6,8 @@ from importlib import import_module
 
 from prescope.solver.base import Method
 
+# Imported before this package binds the function `methods` to its name, which the import would replace.
+_PACKAGE = import_module("prescope.solver.methods").__name__
 _MODULES = {
     "on-demand": "on_demand",
     "cpu-only": "cpu_only",
@@ -31,5 +33,5 @@ def get_method(name: str) -> Method:
     """
     if name not in _MODULES:
         raise ValueError(f"expected a method among {', '.join(_MODULES)}, got {name!r}")
-    method: Method = import_module(f"prescope.solver.methods.{_MODULES[name]}").METHOD
+    method: Method = import_module(f"{_PACKAGE}.{_MODULES[name]}").METHOD
     return method
