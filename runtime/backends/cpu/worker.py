@@ -84,7 +84,7 @@ def _carry_out(machine: Machine, node: Node, start_ns: int) -> int:
     if node.op.kind is OpKind.COPY and machine.board.link_free_ns > start_ns:
         start_ns = machine.board.link_free_ns
         hold_until(start_ns, aborted)
-    machine.board.begin(node, max(start_ns, node.submitted_ns))
+    machine.board.begin(node, now_ns())
     deadline_ns = start_ns + machine.held_ns(node)
     if node.op.kind is OpKind.COPY:
         _copy(machine, node, start_ns, deadline_ns)
