@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prescope.compare.generation import Generated, encode, generate
 from prescope.compare.row import Comparison, Row, StepSchedules
 from prescope.compare.settings import CompareSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from prescope.compare.generation import Generated
     from prescope.formulation.demand import FloatArray, IntArray
     from prescope.runtime.plugin import Engine
 
@@ -60,6 +60,7 @@ def compare(
     ValueError
         When anything asked for cannot be done; nothing stays attached.
     """
+    from prescope.compare.generation import encode, generate
     from prescope.runtime.plugin import expert_bytes
 
     layers, experts, size_bytes = expert_bytes(model)
@@ -122,6 +123,8 @@ class _Run:
 
     def steps(self, inputs: dict[str, Tensor]) -> list[IntArray]:
         """Tokens per expert of every step, from a recorded pass."""
+        from prescope.compare.generation import generate
+
         # Routing does not depend on the policy; this one copies nothing.
         with self.attach(policy="cpu-only", backend="sim", record=True) as engine:
             generate(self.model, inputs, self.settings.new_tokens)
@@ -153,6 +156,7 @@ class _Run:
     def _row(
         self, policy: str, inputs: dict[str, Tensor], reference: Generated, known: list[IntArray] | None
     ) -> Row:
+        from prescope.compare.generation import generate
         from prescope.predictor import Oracle
 
         settings = self.settings
@@ -167,8 +171,9 @@ class _Run:
                 StepSchedules(planned=record.planned, executed=record.trace.schedule)
                 for record in engine.records
             )
+            dilation = max(record.trace.dilation for record in engine.records)
             link_bytes_per_s = engine.settings.costs.link.bytes_per_s
-        self.dilation = report.dilation
+        self.dilation = dilation
         totals = report.totals()
         refused = None
         if totals.violation_share > _MOST_VIOLATIONS:
@@ -183,7 +188,7 @@ class _Run:
             totals=totals,
             prefill=report.totals("prefill"),
             decode=report.totals("decode"),
-            dilation=report.dilation,
+            dilation=dilation,
             refused=refused,
             degraded=report.degraded,
             steps=steps,
