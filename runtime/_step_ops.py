@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from prescope.runtime.program import Op, OpKind, Stream
 
-_INDEX = {stream: index for index, stream in enumerate(Stream)}
-_Clock = tuple[int, ...]
-_NOTHING: _Clock = (0,) * len(_INDEX)
+# Small integers: an enum as the key of a dictionary costs more than all the rest of adding an operation.
+STREAMS = tuple(Stream)
+CALLER, LINK, GPU, CPU = (
+    STREAMS.index(stream) for stream in (Stream.CALLER, Stream.LINK, Stream.GPU, Stream.CPU)
+)
+
+_Clock = tuple[int, int, int, int]
 
 
 class StepOps:
@@ -19,18 +23,15 @@ class StepOps:
 
     def __init__(self) -> None:
         self.ops: list[Op] = []
+        self.last: list[int | None] = [None] * len(STREAMS)
+        self._streams: list[int] = []
         self._clocks: list[_Clock] = []
-        self._last: list[int | None] = [None] * len(_INDEX)
-        self._counts = [0] * len(_INDEX)
-
-    def last(self, stream: Stream) -> int | None:
-        """Id of the newest operation of a stream; ``None`` before the first."""
-        return self._last[_INDEX[stream]]
+        self._counts = [0] * len(STREAMS)
 
     def add(
         self,
         kind: OpKind,
-        stream: Stream,
+        stream: int,
         *,
         wave: int,
         layer: int,
@@ -43,34 +44,39 @@ class StepOps:
         predicted_ns: int = 0,
     ) -> Op:
         """Append an operation; ``waits`` may hold ``None`` and redundant ids, which are left out."""
-        index = _INDEX[stream]
-        previous = self._last[index]
-        clock = _NOTHING if previous is None else self._clocks[previous]
-        needed: list[int] = []
-        # A later operation may imply an earlier one but never the reverse: newest first.
-        for wait in sorted({wait for wait in waits if wait is not None}, reverse=True):
-            at = _INDEX[self.ops[wait].stream]
-            known = self._clocks[wait]
-            if known[at] > clock[at]:
-                needed.append(wait)
-                clock = tuple(map(max, clock, known))
-        self._counts[index] += 1
-        clock = (*clock[:index], self._counts[index], *clock[index + 1 :])
+        clocks = self._clocks
+        previous = self.last[stream]
+        known = [0, 0, 0, 0] if previous is None else list(clocks[previous])
+        needed: tuple[int, ...] = ()
+        candidates = [wait for wait in waits if wait is not None]
+        if len(candidates) > 1:
+            # A later operation may imply an earlier one but never the reverse: newest first.
+            candidates.sort(reverse=True)
+        for wait in candidates:
+            clock = clocks[wait]
+            at = self._streams[wait]
+            if clock[at] > known[at]:
+                needed = (wait, *needed)
+                known = [a if a > b else b for a, b in zip(known, clock, strict=True)]
+        self._counts[stream] += 1
+        known[stream] = self._counts[stream]
+        id = len(self.ops)
         op = Op(
-            id=len(self.ops),
+            id=id,
             kind=kind,
-            stream=stream,
+            stream=STREAMS[stream],
             wave=wave,
             layer=layer,
             expert=expert,
             slot=slot,
-            waits=tuple(reversed(needed)),
+            waits=needed,
             reads=reads,
             writes=writes,
             size_bytes=size_bytes,
             predicted_ns=predicted_ns,
         )
         self.ops.append(op)
-        self._clocks.append(clock)
-        self._last[index] = op.id
+        clocks.append((known[0], known[1], known[2], known[3]))
+        self._streams.append(stream)
+        self.last[stream] = id
         return op

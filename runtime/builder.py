@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from prescope.formulation import CostModel
-from prescope.runtime._step_ops import StepOps
+from prescope.runtime._step_ops import CALLER, CPU, GPU, LINK, StepOps
 from prescope.runtime.errors import PlanError
-from prescope.runtime.program import Op, OpKind, Program, Stream
+from prescope.runtime.program import Op, OpKind, Program
 
 _INPUT = ("input",)
-_OUTPUT = {Stream.GPU: ("output.gpu",), Stream.CPU: ("output.cpu",)}
 _OUTPUTS = ("output.gpu", "output.cpu")
-_LANES = (Stream.GPU, Stream.CPU)
+_OUTPUT = {GPU: _OUTPUTS[:1], CPU: _OUTPUTS[1:]}
 
 
 class CopyRequest(NamedTuple):
@@ -117,7 +116,7 @@ class ProgramBuilder:
         self._forget_slots()
         self._step = StepOps()
         self._gate_tokens = batch_tokens
-        self._step.add(OpKind.FORK, Stream.CALLER, wave=-1, layer=-1)
+        self._step.add(OpKind.FORK, CALLER, wave=-1, layer=-1)
         for copy in copies:
             self._copy(-1, CopyRequest(*copy), ())
         self._expected = "dense 0"
@@ -135,10 +134,10 @@ class ProgramBuilder:
         self._expected = f"wave {layer}"
         return self._step.add(
             OpKind.DENSE,
-            Stream.CALLER,
+            CALLER,
             wave=layer,
             layer=layer,
-            waits=tuple(self._step.last(lane) for lane in _LANES),
+            waits=(self._step.last[GPU], self._step.last[CPU]),
             reads=_OUTPUTS,
             writes=_INPUT,
             predicted_ns=self._costs.dense_ns(layer, self._gate_tokens),
@@ -181,7 +180,7 @@ class ProgramBuilder:
         needed = {expert for expert, _ in gpu if expert not in self._residents[layer]}
         brought = {copy.expert: index for index, copy in enumerate(pending) if copy.layer == layer}
         issued = 0
-        dense = self._step.last(Stream.CALLER)
+        dense = self._step.last[CALLER]
         for expert, tokens in gpu:
             # Copies as late as the computations allow: a slot freed by one is then known to be free.
             while expert in brought and issued <= brought[expert]:
@@ -193,7 +192,7 @@ class ProgramBuilder:
             self._copy(layer, copy, needed)
         for expert, tokens in cpu:
             duration = self._costs.cpu_ns(layer, tokens)
-            self._compute(layer, expert, None, Stream.CPU, (dense,), duration)
+            self._compute(layer, expert, None, CPU, (dense,), duration)
         self._expected = f"dense {layer + 1}" if layer + 1 < self._layers else "end_step"
         return tuple(self._step.ops[first:])
 
@@ -209,10 +208,10 @@ class ProgramBuilder:
         self._expected = "begin_step"
         return self._step.add(
             OpKind.JOIN,
-            Stream.CALLER,
+            CALLER,
             wave=self._layers,
             layer=self._layers,
-            waits=tuple(self._step.last(lane) for lane in _LANES),
+            waits=(self._step.last[GPU], self._step.last[CPU]),
             reads=_OUTPUTS,
         )
 
@@ -288,7 +287,7 @@ class ProgramBuilder:
             )
         op = self._step.add(
             OpKind.COPY,
-            Stream.LINK,
+            LINK,
             wave=wave,
             layer=layer,
             expert=expert,
@@ -305,7 +304,7 @@ class ProgramBuilder:
     def _compute_on_gpu(self, layer: int, expert: int, tokens: int, dense: int | None) -> None:
         duration = self._costs.gpu_ns(layer, tokens)
         if expert in self._residents[layer]:
-            self._compute(layer, expert, None, Stream.GPU, (dense,), duration)
+            self._compute(layer, expert, None, GPU, (dense,), duration)
             return
         slot = self._slot_of.get((layer, expert))
         held = None if slot is None else self._held[slot]
@@ -314,14 +313,14 @@ class ProgramBuilder:
                 f"expected a copy of layer {layer} expert {expert}, which runs on the device and is not "
                 "resident, got none"
             )
-        held.reader = self._compute(layer, expert, slot, Stream.GPU, (dense, held.copy), duration).id
+        held.reader = self._compute(layer, expert, slot, GPU, (dense, held.copy), duration).id
 
     def _compute(
         self,
         layer: int,
         expert: int,
         slot: int | None,
-        lane: Stream,
+        lane: int,
         waits: tuple[int | None, ...],
         predicted_ns: int,
     ) -> Op:

@@ -73,6 +73,7 @@ class StepNodes:
         self.number = number
         self.origin_ns = origin_ns
         self.nodes: list[Node] = []
+        self._computes: dict[int, list[Node]] = {}
 
     def add(self, op: Op, work: Work | None = None) -> Node:
         """Take an operation in; operations must come in the order of their ids."""
@@ -80,22 +81,21 @@ class StepNodes:
             raise PlanError(f"expected operation {len(self.nodes)} of the step, got {op.describe()}")
         node = Node(op, self.number, tuple(self.nodes[wait] for wait in op.waits), work)
         self.nodes.append(node)
+        if op.kind is OpKind.COMPUTE:
+            self._computes.setdefault(op.layer, []).append(node)
         return node
 
     def ticket(self, added: list[Node], wave: int) -> Ticket:
         """What to wait for after these operations were taken in."""
-        return Ticket(
-            step=self.number,
-            wave=wave,
-            computes=tuple(node.op.id for node in added if node.op.kind is OpKind.COMPUTE),
-        )
+        last = {node.op.stream: node.op.id for node in added if node.op.kind is OpKind.COMPUTE}
+        return Ticket(step=self.number, wave=wave, last=tuple(last.values()))
 
     def computes(self, layer: int) -> list[Node]:
         """Computations of a layer that were taken in so far."""
-        return [node for node in self.nodes if node.op.kind is OpKind.COMPUTE and node.op.layer == layer]
+        return self._computes.get(layer, [])
 
-    def open_of(self, ticket: Ticket) -> list[Node]:
-        """Computations of a ticket that are not done."""
+    def done(self, ticket: Ticket) -> bool:
+        """Whether the computations of a ticket are done."""
         if ticket.step != self.number:
             raise PlanError(f"expected a ticket of step {self.number}, got one of step {ticket.step}")
-        return [self.nodes[id] for id in ticket.computes if self.nodes[id].state is not NodeState.DONE]
+        return all(self.nodes[id].state is NodeState.DONE for id in ticket.last)

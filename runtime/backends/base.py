@@ -26,13 +26,13 @@ class Ticket:
         Number of the step, counted by the backend.
     wave
         Gate of the operations.
-    computes
-        Ids of the computations that make the layer.
+    last
+        Ids of the last computation on each lane; lanes run in order, so these end the layer.
     """
 
     step: int
     wave: int
-    computes: tuple[int, ...]
+    last: tuple[int, ...]
 
 
 class Backend(Protocol):

@@ -106,7 +106,7 @@ class CpuBackend:
     def wait(self, ticket: Ticket, timeout_s: float | None = None) -> None:
         """See `Backend.wait`."""
         step = self._open_step()
-        self._wait(lambda: not step.open_of(ticket), timeout_s, f"the computations of wave {ticket.wave}")
+        self._wait(lambda: step.done(ticket), timeout_s, f"the computations of wave {ticket.wave}")
 
     def end_step(self, op: Op) -> StepTrace:
         """See `Backend.end_step`."""
@@ -198,8 +198,7 @@ class CpuBackend:
         self._require_usable()
 
     def _limit_s(self) -> float:
-        open_ns = sum(node.op.predicted_ns for node in self._open_step().nodes if not node.final)
-        return self._options.stall_floor_s + 4 * open_ns * self._options.dilation / 1e9
+        return self._options.stall_floor_s + 4 * self._board.open_ns * self._options.dilation / 1e9
 
     def _open_step(self) -> StepNodes:
         self._require_usable()

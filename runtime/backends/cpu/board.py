@@ -28,6 +28,7 @@ class Board:
         self.lock = threading.Lock()
         self.failure: BaseException | None = None
         self.link_free_ns = 0
+        self.open_ns = 0  # modelled time of all that has not ended
         self._caller = threading.Condition(self.lock)
         self._ready = {stream: threading.Condition(self.lock) for stream in SIDE_STREAMS}
         self._queues: dict[Stream, deque[Node]] = {stream: deque() for stream in SIDE_STREAMS}
@@ -46,6 +47,7 @@ class Board:
                 return
             for node in nodes:
                 self._queues[node.op.stream].append(node)
+                self.open_ns += node.op.predicted_ns
             self._wake()
 
     def epoch(self, stream: Stream) -> int:
@@ -90,6 +92,7 @@ class Board:
                     end(op.slot, op.layer, op.expert)
                 node.end_ns = now_ns()
                 node.state = NodeState.DONE
+                self.open_ns -= op.predicted_ns
             self._wake()
             self._caller.notify_all()
 
@@ -140,6 +143,7 @@ class Board:
                 self.slots.spoil(slot)
             self.failure = None
             self._aborted = False
+            self.open_ns = 0
 
     def stop(self) -> None:
         """End all workers as soon as they notice."""

@@ -81,7 +81,7 @@ class SimBackend:
     def wait(self, ticket: Ticket, timeout_s: float | None = None) -> None:
         """See `Backend.wait`; the limit has no meaning in virtual time, a deadlock is found at once."""
         step = self._open_step()
-        self._run(lambda: not step.open_of(ticket), f"the computations of wave {ticket.wave}")
+        self._run(lambda: step.done(ticket), f"the computations of wave {ticket.wave}")
 
     def end_step(self, op: Op) -> StepTrace:
         """See `Backend.end_step`."""
