@@ -19,7 +19,9 @@ Tokens = npt.NDArray[np.int64]
 
 def encode_files(tokenizer: PreTrainedTokenizerFast, files: Sequence[SourceFile]) -> list[Tokens]:
     """Encode each file, followed by the end-of-text token; one int64 array per file, in order."""
-    encoded = tokenizer([file.text for file in files], return_attention_mask=False)["input_ids"]
+    texts = [file.text for file in files]
+    # verbose=False: whole files are longer than the model takes, they are cut later
+    encoded = tokenizer(texts, return_attention_mask=False, verbose=False)["input_ids"]
     return [np.asarray([*ids, EOS_ID], dtype=np.int64) for ids in encoded]
 
 

@@ -75,7 +75,10 @@ def load_checkpoint(folder: Path, *, dtype: Any = None) -> tuple[Any, Any]:
     for name in ("config.json", WEIGHTS, "tokenizer.json"):
         if not (folder / name).is_file():
             raise FileNotFoundError(f"expected a checkpoint with {name}, got {folder} without it")
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype or torch.float32, local_files_only=True)
+    with _quiet_transformers():
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype or torch.float32, local_files_only=True
+        )
     return model.eval(), AutoTokenizer.from_pretrained(folder, local_files_only=True)
 
 
@@ -94,7 +97,9 @@ def _save_half(model: Any, folder: Path) -> None:
     import torch
 
     model.set_experts_implementation("eager")
-    model.to(torch.float16).save_pretrained(folder)
+    with _quiet_transformers():
+        model.to(torch.float16).save_pretrained(folder)
+    (folder / WEIGHTS).chmod(0o644)
     model.to(torch.float32)  # keeps the rounding, so what is judged is what was saved
 
 
@@ -128,6 +133,20 @@ def _provenance(trained: Trained, folder: Path, *, recipe: Recipe) -> dict[str, 
         },
         "recipe": asdict(recipe),
     }
+
+
+@contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """Without the progress bars transformers draws: for this model they pass in a blink."""
+    from transformers.utils import logging as messages
+
+    shown = messages.is_progress_bar_enabled()
+    messages.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            messages.enable_progress_bar()
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def _of_file(file: SourceFile, tokenizer: Any, rng: np.random.Generator) -> Iter
             return
         if not lines[line].strip() or lines[line][0].isspace():
             continue
-        ids = tokenizer.encode("".join(lines[line : line + 40]))[:STREAM_TOKENS]
+        ids = tokenizer.encode("".join(lines[line : line + 40]), verbose=False)[:STREAM_TOKENS]
         cut = int(rng.integers(PROMPT_TOKENS[0], PROMPT_TOKENS[1] + 1))
         if len(ids) == STREAM_TOKENS and _stable(ids, tokenizer) and _stable(ids[:cut], tokenizer):
             prompt, text = tokenizer.decode(ids[:cut]), tokenizer.decode(ids)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 
-def train_tokenizer(texts: Iterable[str], *, vocab: int) -> PreTrainedTokenizerFast:
+def train_tokenizer(texts: Iterable[str], *, vocab: int, max_tokens: int) -> PreTrainedTokenizerFast:
     """Train a byte-level BPE; any text can be encoded and decodes to itself.
 
     Parameters
@@ -20,6 +20,8 @@ def train_tokenizer(texts: Iterable[str], *, vocab: int) -> PreTrainedTokenizerF
         Training texts only: held-out files must not shape the vocabulary.
     vocab : int
         Size of the vocabulary, special tokens included.
+    max_tokens : int
+        Longest sequence the model takes; the tokenizer warns beyond it.
 
     Returns
     -------
@@ -53,5 +55,6 @@ def train_tokenizer(texts: Iterable[str], *, vocab: int) -> PreTrainedTokenizerF
         pad_token=PAD_TOKEN,
         eos_token=EOS_TOKEN,
         padding_side="left",
+        model_max_length=max_tokens,
         clean_up_tokenization_spaces=False,
     )

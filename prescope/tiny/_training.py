@@ -84,7 +84,11 @@ def train(
         split_seed=recipe.split_seed,
         train_bytes=recipe.train_bytes,
     )
-    tokenizer = train_tokenizer((file.text for file in corpus.train), vocab=recipe.shape.vocab)
+    tokenizer = train_tokenizer(
+        (file.text for file in corpus.train),
+        vocab=recipe.shape.vocab,
+        max_tokens=recipe.shape.max_positions,
+    )
     rng = np.random.default_rng(recipe.seed)
     stream = batches(
         encode_files(tokenizer, corpus.train),

@@ -41,6 +41,12 @@ def test_a_larger_fraction_holds_out_more(name, seed, fraction):
         assert is_heldout(name, fraction=fraction + 0.01, seed=seed)
 
 
+def test_the_fraction_is_kept_and_the_seed_matters():
+    names = [f"{number}.py" for number in range(2000)]
+    held = [{name for name in names if is_heldout(name, fraction=0.1, seed=seed)} for seed in (0, 1)]
+    assert all(150 < len(part) < 250 for part in held) and len(held[0] & held[1]) < 50
+
+
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(1, 12), st.integers(0, 99))
 def test_sequences_use_every_token_but_a_rest(sizes, length, seed):
     starts = np.cumsum([0, *sizes])
