@@ -100,7 +100,7 @@ def build_instances(
         )
     else:
         steps = prefill(trace, batch, sequences=sequences, chunk_tokens=segment_tokens, on_missing=on_missing)
-    first = name or f"{trace.meta.model}:{label}"
+    first = name or f"{trace.meta.model.rpartition('/')[2]}:{label}"
     kind = phase.name.lower()
     files = []
     for step in islice(steps, 0, None if limit is None else every * limit, every):

@@ -269,6 +269,12 @@ HOSTILE = {
 }
 
 
+def test_number_of_values_is_bounded_before_they_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "many.json"
+    path.write_bytes(HOSTILE["many values"][0])
+    expect_error(path, "file", "expected at most 4194304 values, got 4194306", "smaller")
+
+
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_text_is_refused(tmp_path: Path, case: str) -> None:
     data, field = HOSTILE[case]

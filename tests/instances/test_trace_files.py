@@ -135,6 +135,21 @@ def test_altered_array_does_not_match_its_checksum(tmp_path: Path) -> None:
         read_trace(path)
 
 
+@pytest.mark.parametrize("name", ["phase", "colour", "topk_probs"])
+def test_arrays_too_few_too_many_or_twice_are_refused(tmp_path: Path, name: str) -> None:
+    meta, arrays = own_parts(example_trace(everything=False))
+    arrays["topk_weights"] = np.zeros((17, 3, 2), dtype=np.float16)
+    if name in arrays:
+        del arrays[name]
+    else:
+        arrays[name] = arrays["topk_weights"]
+    meta["sha256"] = _digest(meta, arrays)
+    path = tmp_path / "x.npz"
+    path.write_bytes(archive(meta, **arrays))
+    with pytest.raises(InstanceFileError, match="expected the arrays topk_ids, seq_offsets, phase, got"):
+        read_trace(path)
+
+
 def test_layout_of_other_recorders_is_read(tmp_path: Path) -> None:
     trace = example_trace()
     ids = trace.topk_ids.astype(np.uint8)
