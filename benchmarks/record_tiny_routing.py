@@ -15,8 +15,8 @@ PROMPT = 16
 SEED = 0
 
 
-def record_tiny_routing(path: Path | None = None) -> RoutingTrace:
-    """Return the routing of 96 streams of 64 tokens; the first 16 count as the prompt.
+def record_tiny_routing(path: Path | None = None, *, sequences: int = SEQUENCES) -> RoutingTrace:
+    """Return the routing of the first of 96 streams of 64 tokens; 16 of each count as the prompt.
 
     With teacher forcing every token is routed as it would be in decoding (attention is causal), so the later
     tokens count as decoded ones although they were computed in one pass.
@@ -26,7 +26,7 @@ def record_tiny_routing(path: Path | None = None) -> RoutingTrace:
     folder = path or tiny_model_path()
     torch.set_num_threads(1)
     model, _ = load_tiny(path=folder)
-    streams = heldout_streams(SEQUENCES, length=LENGTH, seed=SEED, path=folder)
+    streams = heldout_streams(SEQUENCES, length=LENGTH, seed=SEED, path=folder)[:sequences]
     chosen: list[Any] = []
 
     def keep(_module: Any, _inputs: Any, output: tuple[Any, Any, Any]) -> None:

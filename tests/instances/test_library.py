@@ -1,12 +1,15 @@
 """The library that comes with the package, and the checks that guard it."""
 
+import hashlib
 import json
+import runpy
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from file_mutants import sealed
 
@@ -27,7 +30,8 @@ from prescope.instances import (
     write_instance,
     write_plan,
 )
-from prescope.instances.library_sets import synthetic_set
+from prescope.instances.library_sets import synthetic_set, tiny_real_set, tiny_trace
+from prescope.tiny import tiny_model_path
 
 FIELDS = {
     "name",
@@ -76,6 +80,36 @@ def test_synthetic_set_is_what_its_recipe_makes() -> None:
         again = load_library_instance(name)
         assert again.instance == made[name].instance, "the recipe changed: give it a new version"
         assert replace(again.provenance, created_by="x") == replace(made[name].provenance, created_by="x")
+
+
+def test_tiny_real_set_is_what_its_trace_makes() -> None:
+    stored = {entry.name for entry in list_library() if entry.set == "tiny-real"}
+    made = {file.instance.name: file for file in tiny_real_set(tiny_trace())}
+    assert set(made) == stored
+    for name in sorted(made)[::3]:
+        again = load_library_instance(name)
+        assert again.instance == made[name].instance
+        assert replace(again.provenance, created_by="x") == replace(made[name].provenance, created_by="x")
+
+
+def test_trace_is_of_the_model_that_is_shipped() -> None:
+    for name, expected in (
+        ("model.safetensors", tiny_trace().meta.fingerprint),
+        ("tokenizer.json", tiny_trace().meta.tokenizer),
+    ):
+        assert hashlib.sha256((tiny_model_path() / name).read_bytes()).hexdigest() == expected
+
+
+def test_recording_again_gives_the_same_routing() -> None:
+    """Not bit for bit: processors add in different orders, and two experts may be almost equally good."""
+    recorder = Path(__file__).resolve().parents[2] / "benchmarks" / "record_tiny_routing.py"
+    trace = runpy.run_path(str(recorder))["record_tiny_routing"](sequences=3)
+    stored = tiny_trace()
+    same = np.sort(trace.topk_ids, axis=2) == np.sort(stored.topk_ids[: trace.tokens], axis=2)
+    assert trace.tokens == 3 * 64 and same.mean() > 0.99
+    assert trace.topk_weights is not None and stored.topk_weights is not None
+    error = np.abs(trace.topk_weights.astype(float) - stored.topk_weights[: trace.tokens])
+    assert np.median(error) < 1e-3
 
 
 def test_unknown_name_lists_near_ones() -> None:
