@@ -76,7 +76,7 @@ def attach(
     record
         Keep the routing for `Engine.routing` and `Engine.step_counts`; ``"hidden"`` keeps gating inputs too.
     backend_options
-        As for `prescope.runtime.open_backend`.
+        As for `prescope.runtime.open_backend`; ``None`` measures how slow the slow motion must be.
 
     Raises
     ------
@@ -112,6 +112,10 @@ def attach(
     store = take_weights(layers)
     serving: Serving | None = None
     try:
+        if backend == "cpu" and backend_options is None:
+            from prescope.runtime.plugin.slow_motion import slow_motion_options
+
+            backend_options = slow_motion_options(model, layers, store, costs.costs, seed=seed)
         serving = Serving(
             store=store,
             costs=costs.costs,

@@ -20,6 +20,7 @@ from prescope.formulation.demand import IntArray
 from prescope.instances import RoutingTrace, TraceMeta
 from prescope.predictor import Predictor
 from prescope.runtime.control import CostTables, OnlineStep, PlannedStep, StepControl, Wave
+from prescope.runtime.happens_before import verify
 from prescope.runtime.plugin.expert_math import ExpertInput, expert_inputs, run_expert
 from prescope.runtime.plugin.moe_layers import MoeLayer
 from prescope.runtime.plugin.recording import RoutingRecorder
@@ -30,7 +31,6 @@ from prescope.runtime.plugin.serving import Serving
 from prescope.runtime.plugin.weights import return_weights
 from prescope.runtime.program import Program
 from prescope.runtime.trace import StepTrace
-from prescope.runtime.happens_before import verify
 from prescope.solver.online import GatePolicy
 
 # Steps whose reports, plans and traces are kept.

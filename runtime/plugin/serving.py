@@ -8,8 +8,8 @@ from prescope.formulation import CostModel, Instance
 from prescope.runtime.arena import DeviceArena
 from prescope.runtime.backends import Backend, open_backend
 from prescope.runtime.builder import ProgramBuilder
-from prescope.runtime.program import Program
 from prescope.runtime.execution import execute
+from prescope.runtime.program import Program
 from prescope.runtime.stepper import Stepper
 from prescope.runtime.store import HostStore
 from prescope.runtime.synthetic import synthetic_store
@@ -62,11 +62,12 @@ class Serving:
             self._shadow = open_backend("sim", small, DeviceArena(small, residents=residents, slots=slots))
         self.backend = open_backend(backend, store, self.arena, options)
         self.stepper = Stepper(builder, self.backend)
+        self._dilation = float(getattr(options, "dilation", 1.0))
 
     @property
     def dilation(self) -> float:
         """Real time per modelled time; 1 in virtual time."""
-        return float(getattr(self.backend, "dilation", 1.0))
+        return self._dilation
 
     def simulate(self, instance: Instance, program: Program) -> int:
         """Simulated duration in nanoseconds of a program that a real-time backend has run."""
