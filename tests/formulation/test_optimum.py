@@ -10,7 +10,7 @@ from tiny_instances import make_instance, seeded
 
 from prescope.formulation import Instance, makespan_ns
 
-INSTANCES, CHUNK, MOST_PLANS = 120, 30, 4000
+INSTANCES, CHUNK, MOST_PLANS = 120, 30, 2000
 
 
 def missing(instance: Instance) -> int:
