@@ -4,8 +4,9 @@
     python -m benchmarks.build_library --set synthetic
     python -m benchmarks.build_library --record   # first record the tiny model's routing again
 
-The same sources give the same files: methods run with one worker, a seed and no limit of wall time, and the
-time a plan took is left out.
+A stored plan stays until a better one is found; bounds are proved anew. From the same library the same
+sources give the same files: methods run with one worker, a seed and no limit of wall time, and the time a
+plan took is left out.
 """
 
 import argparse
@@ -16,13 +17,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from prescope.formulation import Instance, Plan
+from prescope.formulation import Instance, Plan, makespan_ns
 from prescope.instances import (
     Bounds,
     InstanceFile,
     LibraryEntry,
     library_root,
     list_library,
+    load_library_plan,
     verify_library,
     write_index,
     write_instance,
@@ -31,7 +33,7 @@ from prescope.instances import (
 )
 from prescope.instances.library import INDEX
 from prescope.instances.library_sets import TRACE, synthetic_set, tiny_real_set, tiny_trace
-from prescope.solver import Limits, solve
+from prescope.solver import Limits, lower_bound, solve
 
 METHODS = ("dp", "presched", "intra-layer", "on-demand", "cpu-only")
 SEED = 0
@@ -45,41 +47,49 @@ SETS: dict[str, Callable[[], Iterator[InstanceFile]]] = {
 }
 
 
-def best_plan(instance: Instance) -> tuple[Plan, int, Bounds]:
-    """Return the best plan of all methods, its makespan and what is proved."""
-    results = [solve(instance, method=name, seed=SEED) for name in METHODS if usable(instance, name)]
-    best = min((r for r in results if r.makespan_ns is not None), key=lambda r: r.makespan_ns or 0)
-    bound_ns, bound_by = max((r.lower_bound_ns, "prescope.solver.lower_bound") for r in results)
+def best_plan(instance: Instance, stored: Plan | None) -> tuple[Plan, int, Bounds]:
+    """Return the best plan of all methods and the stored one, its makespan and what is proved."""
+    names = [name for name in METHODS if instance.host_computes or name != "cpu-only"]
+    results = [solve(instance, method=name, seed=SEED) for name in names]
+    # The stored plan first: of equally good ones it stays.
+    found = [] if stored is None else [(makespan_ns(instance, stored), stored)]
+    found += [(r.makespan_ns, r.plan) for r in results if r.makespan_ns is not None and r.plan is not None]
+    best_ns, best = min(found, key=lambda pair: pair[0])
+    bound_ns = max(lower_bound(instance, upper_ns=best_ns), *(r.lower_bound_ns for r in results))
+    bound_by = "prescope.solver.lower_bound"
     active = int((instance.demand.counts > 0).sum())
-    if best.makespan_ns != bound_ns and active <= EXACT_UP_TO_EXPERTS:
-        exact = solve(instance, method="cp-sat", seed=SEED, limits=EXACT_LIMITS, hint=best.plan)
+    if best_ns != bound_ns and active <= EXACT_UP_TO_EXPERTS:
+        exact = solve(instance, method="cp-sat", seed=SEED, limits=EXACT_LIMITS, hint=best)
         if exact.lower_bound_ns > bound_ns:
             bound_ns, bound_by = exact.lower_bound_ns, "cp-sat"
-        if exact.makespan_ns is not None and exact.makespan_ns < (best.makespan_ns or 0):
-            best = exact
-    assert best.plan is not None and best.makespan_ns is not None
-    proved = best.makespan_ns == bound_ns
+        if exact.makespan_ns is not None and exact.plan is not None and exact.makespan_ns < best_ns:
+            best_ns, best = exact.makespan_ns, exact.plan
+    proved = best_ns == bound_ns
     bounds = Bounds(
         optimum_ns=bound_ns if proved else None,
-        optimum_by=f"{best.plan.info.method} reaches the bound of {bound_by}" if proved else None,
+        optimum_by=f"{best.info.method} reaches the bound of {bound_by}" if proved else None,
         lower_bound_ns=bound_ns,
         lower_bound_by=bound_by,
     )
-    info = replace(best.plan.info, time_ns=None, lower_bound_ns=bound_ns)
-    return replace(best.plan, info=info), best.makespan_ns, bounds
+    return replace(best, info=replace(best.info, time_ns=None, lower_bound_ns=bound_ns)), best_ns, bounds
 
 
-def usable(instance: Instance, method: str) -> bool:
-    """Return whether a method can plan at all here: cpu-only needs a host that computes."""
-    return instance.host_computes or method != "cpu-only"
+def stored_plan(instance: Instance) -> Plan | None:
+    """Return the plan the library has for this very problem, if any."""
+    try:
+        file = load_library_plan(instance.name)
+        file.require_instance(instance)
+    except ValueError:
+        return None  # a new name, or the problem changed: its old plan says nothing about it
+    return file.plan
 
 
-def build_set(name: str, folder: Path) -> list[LibraryEntry]:
+def build_set(name: str, folder: Path, *, fresh: bool) -> list[LibraryEntry]:
     """Write one set's files into a folder and return its entries."""
     entries = []
     folder.mkdir(parents=True)
     for file in SETS[name]():
-        plan, best_ns, bounds = best_plan(file.instance)
+        plan, best_ns, bounds = best_plan(file.instance, None if fresh else stored_plan(file.instance))
         solved = replace(file, bounds=bounds)
         path = f"{name}/{file.instance.name}.json.gz"
         entry = LibraryEntry(
@@ -120,6 +130,7 @@ def main() -> int:
     )
     parser.add_argument("--set", choices=sorted(SETS), action="append", help="only this one (repeatable)")
     parser.add_argument("--record", action="store_true", help="record the tiny model's routing first")
+    parser.add_argument("--fresh", action="store_true", help="forget the stored plans, however good")
     arguments = parser.parse_args()
     root, names = library_root(), arguments.set or list(SETS)
     if arguments.record:
@@ -129,7 +140,9 @@ def main() -> int:
     listed = list_library() if (root / INDEX).exists() else []
     kept = [entry for entry in listed if entry.set not in names]
     with tempfile.TemporaryDirectory() as scratch:
-        entries = [entry for name in names for entry in build_set(name, Path(scratch) / name)]
+        entries = [
+            entry for name in names for entry in build_set(name, Path(scratch) / name, fresh=arguments.fresh)
+        ]
         install(Path(scratch), root, names)
     write_index(root, sorted([*kept, *entries], key=lambda entry: (entry.set, entry.name)))
     faults = verify_library()
