@@ -1,9 +1,10 @@
 """The plug-in for transformers models."""
 
 from prescope.runtime.plugin.attach import DEFAULT_PRESET, attach
-from prescope.runtime.plugin.engine import Engine, EngineSettings, StepRecord
+from prescope.runtime.plugin.engine import Engine
 from prescope.runtime.plugin.moe_layers import FAMILIES, AttachError, expert_bytes, moe_layers
 from prescope.runtime.plugin.report import EngineReport, StepReport, Totals
+from prescope.runtime.plugin.settings import EngineSettings, StepRecord
 
 __all__ = [
     "DEFAULT_PRESET",

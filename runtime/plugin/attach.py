@@ -13,10 +13,11 @@ from prescope.formulation import preset as named_preset
 from prescope.formulation.demand import FloatArray
 from prescope.predictor import Predictor, PredictorContext, make_predictor
 from prescope.runtime.backends import backends
-from prescope.runtime.plugin.engine import Engine, EngineSettings
+from prescope.runtime.plugin.engine import Engine
 from prescope.runtime.plugin.moe_layers import AttachError, MoeLayer, check_supported, moe_layers
 from prescope.runtime.plugin.placement import divide_budget, residents_of_budget
 from prescope.runtime.plugin.serving import Serving
+from prescope.runtime.plugin.settings import EngineSettings
 from prescope.runtime.plugin.stale_router import StaleRouter
 from prescope.runtime.plugin.weights import return_weights, take_weights
 from prescope.solver.online import GatePolicy, gate_policies, make_gate_policy

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from time import perf_counter_ns
@@ -15,73 +14,28 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from prescope.formulation import CostModel, Demand, Instance, Plan, Schedule, Tier, evaluate
+from prescope.formulation import evaluate
 from prescope.formulation.demand import IntArray
 from prescope.instances import RoutingTrace, TraceMeta
 from prescope.predictor import Predictor
-from prescope.runtime.control import CostTables, OnlineStep, PlannedStep, StepControl, Wave
+from prescope.runtime.control import StepControl, Wave
 from prescope.runtime.happens_before import verify
 from prescope.runtime.plugin.expert_math import ExpertInput, expert_inputs, run_expert
 from prescope.runtime.plugin.moe_layers import MoeLayer
+from prescope.runtime.plugin.new_step import StepFactory
 from prescope.runtime.plugin.recording import RoutingRecorder
 from prescope.runtime.plugin.registration import Hooks
-from prescope.runtime.plugin.report import EngineReport, StepReport, copy_worth
+from prescope.runtime.plugin.report import EngineReport, StepReport
 from prescope.runtime.plugin.rows import RowTracker
 from prescope.runtime.plugin.serving import Serving
+from prescope.runtime.plugin.settings import EngineSettings, StepRecord
+from prescope.runtime.plugin.step_report import step_report
 from prescope.runtime.plugin.weights import return_weights
 from prescope.runtime.program import Program
-from prescope.runtime.trace import StepTrace
-from prescope.solver.online import GatePolicy
 
 # Steps whose reports, plans and traces are kept.
 _KEPT_REPORTS = 100_000
 _KEPT_STEPS = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineSettings:
-    """How an engine runs; what `prescope.attach` was asked for, made definite.
-
-    Parameters
-    ----------
-    policy
-        Name of the gate policy, or of the solver method where demand is known beforehand.
-    gate_policy
-        Decides at the gates; ``None`` where every step is planned as a whole from known demand.
-    costs, preset
-        The cost model and its name.
-    tier, host_computes
-        Where weights rest and whether the host runs experts in place.
-    residents, slots, lookahead
-        As for `prescope.formulation.Instance`.
-    expert_memory_bytes
-        Device memory granted for experts.
-    seed
-        Seed of the solver.
-    """
-
-    policy: str
-    gate_policy: GatePolicy | None
-    costs: CostModel
-    preset: str
-    tier: Tier
-    host_computes: bool
-    residents: tuple[tuple[int, ...], ...]
-    slots: int
-    lookahead: int
-    expert_memory_bytes: int
-    seed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StepRecord:
-    """One step in full: what was decided, planned, compiled and executed."""
-
-    instance: Instance
-    plan: Plan
-    planned: Schedule
-    program: Program
-    trace: StepTrace
 
 
 class Engine:
@@ -103,7 +57,7 @@ class Engine:
     ) -> None:
         self._model, self._layers, self._serving = model, layers, serving
         self._predictor, self._settings = predictor, settings
-        self._tables = CostTables(settings.costs)
+        self._factory = StepFactory(settings, predictor)
         self._resident = np.zeros((serving.store.layers, serving.store.experts), dtype=np.bool_)
         for layer, row in enumerate(settings.residents):
             self._resident[layer, list(row)] = True
@@ -239,7 +193,12 @@ class Engine:
             if self._recorder is not None:
                 self._recorder.begin_step(real, shape)
             self._predictor.begin_step(self._tokens)
-            self._control = self._new_control()
+            self._control = self._factory.new_step(
+                name=f"step-{self._steps}",
+                tokens=self._tokens,
+                resident=self._resident,
+                link_ready_ns=self._link_ready_ns,
+            )
             self._next_layer = 0
             self._plan_ns.clear()
             wave = self._control.start()
@@ -331,78 +290,23 @@ class Engine:
         if self._previous is not None:
             verify(self._previous, program)
         self._previous = program
-        worth = copy_worth(instance, plan, planned)
-        timed = sum(entry.total for entry in trace.violations)
+        record = StepRecord(
+            instance=instance, plan=plan, planned=planned, program=program, trace=trace, tokens=self._tokens
+        )
         real_time = self._serving.real_time
-        counts = instance.demand.counts
-        on_gpu = [int(counts[layer, list(row.gpu)].sum()) for layer, row in enumerate(plan.layers)]
-        on_cpu = [int(counts[layer, list(row.cpu)].sum()) for layer, row in enumerate(plan.layers)]
         self._reports.append(
-            StepReport(
+            step_report(
                 step=self._steps,
                 phase=self._phase,
-                tokens=self._tokens,
-                planned_ns=planned.makespan_ns,
-                simulated_ns=(self._serving.simulate(instance, program) if real_time else trace.makespan_ns),
-                executed_ns=trace.makespan_ns if real_time else None,
-                bytes_moved=trace.bytes_moved,
-                activated=worth.activated,
-                hits=worth.hits,
-                prefetch_useful=worth.prefetch_useful,
-                prefetch_wasted=worth.prefetch_wasted,
-                prefetch_late=worth.prefetch_late,
-                gpu_experts=sum(len(row.gpu) for row in plan.layers),
-                cpu_experts=sum(len(row.cpu) for row in plan.layers),
-                gpu_tokens=sum(on_gpu),
-                cpu_tokens=sum(on_cpu),
+                record=record,
+                simulated_ns=self._serving.simulate(instance, program) if real_time else None,
                 plan_ns=round(median(self._plan_ns)),
-                violations={entry.kind: entry.count for entry in trace.violations},
-                timed_ops=timed,
-                degraded=trace.degraded,
             )
         )
-        self._records.append(
-            StepRecord(instance=instance, plan=plan, planned=planned, program=program, trace=trace)
-        )
+        self._records.append(record)
         self._steps += 1
         self._control = None
         self._busy.release()
-
-    def _new_control(self) -> StepControl:
-        settings = self._settings
-        known = self._predictor.known_counts()
-        if settings.gate_policy is not None or known is None:
-            assert settings.gate_policy is not None
-            return OnlineStep(
-                costs=settings.costs,
-                tables=self._tables,
-                resident=self._resident,
-                slots=settings.slots,
-                lookahead=settings.lookahead,
-                policy=settings.gate_policy,
-                forecast=self._predictor.predict,
-                tokens=self._tokens,
-                tier=settings.tier,
-                host_computes=settings.host_computes,
-                link_ready_ns=self._link_ready_ns,
-            )
-        from prescope.solver import solve
-
-        instance = Instance(
-            name=f"step-{self._steps}",
-            costs=settings.costs,
-            demand=Demand(counts=known, batch_tokens=self._tokens),
-            residents=settings.residents,
-            slots=settings.slots,
-            lookahead=settings.lookahead,
-            tier=settings.tier,
-            host_computes=settings.host_computes,
-            link_ready_ns=self._link_ready_ns,
-        )
-        result = solve(instance, method=settings.policy, seed=settings.seed)
-        if result.plan is None:
-            raise RuntimeError(f"expected a plan from {settings.policy!r}, got {result.status}")
-        return PlannedStep(instance=instance, plan=result.plan)
 
     def _abandon(self) -> None:
         """After an error: forget the step, so that the next one starts clean."""

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from prescope.formulation import Instance, Lane, Plan, Schedule, TaskKind
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
@@ -161,48 +159,4 @@ def total(steps: Sequence[StepReport]) -> Totals:
         plan_ns=round(median([step.plan_ns for step in steps])) if steps else 0,
         violations=violations,
         violation_share=sum(violations.values()) / timed if timed else 0.0,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyWorth:
-    """How a step's activated experts met their weights; fields as in `StepReport`."""
-
-    activated: int
-    hits: int
-    prefetch_useful: int
-    prefetch_wasted: int
-    prefetch_late: int
-
-
-def copy_worth(instance: Instance, plan: Plan, schedule: Schedule) -> CopyWorth:
-    """Judge a decided step's copies by its planned schedule."""
-    counts = instance.demand.counts
-    gate_ns = {task.layer: task.end_ns for task in schedule.tasks if task.kind is TaskKind.DENSE}
-    used = {(layer, expert) for layer, row in enumerate(plan.layers) for expert in row.gpu}
-    issued = {(copy.layer, copy.expert): copy.gate for copy in plan.transfers}
-    hits = sum(
-        int(counts[layer, expert] > 0) for layer, row in enumerate(instance.residents) for expert in row
-    )
-    useful = wasted = late = 0
-    for task in schedule.lane(Lane.LINK):
-        key = (task.layer, task.expert or 0)
-        gate = issued[key]
-        if gate is not None and gate >= task.layer:
-            continue
-        needed = counts[key] > 0
-        if not needed:
-            wasted += 1
-        elif task.end_ns > gate_ns[task.layer]:
-            late += 1
-        else:
-            hits += 1
-            useful += key in used
-            wasted += key not in used
-    return CopyWorth(
-        activated=int((counts > 0).sum()),
-        hits=hits,
-        prefetch_useful=useful,
-        prefetch_wasted=wasted,
-        prefetch_late=late,
     )
