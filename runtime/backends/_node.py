@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 
 from prescope.runtime.backends.base import Ticket, Work
@@ -93,6 +94,10 @@ class StepNodes:
     def computes(self, layer: int) -> list[Node]:
         """Computations of a layer that were taken in so far."""
         return self._computes.get(layer, [])
+
+    def outcomes(self) -> dict[str, int]:
+        """How many operations are in which state, by name."""
+        return dict(Counter(str(node.state) for node in self.nodes))
 
     def done(self, ticket: Ticket) -> bool:
         """Whether the computations of a ticket are done."""

@@ -88,6 +88,12 @@ class Backend(Protocol):
     def now_ns(self) -> int:
         """Modelled time since the step began."""
 
+    def outcomes(self) -> dict[str, int]:
+        """How many operations of the present or last step are queued, running, done, failed or cancelled.
+
+        Once a step has ended or was reset none is queued or running, but for copies carried over.
+        """
+
     def cancel(self) -> None:
         """Give up everything that has not ended; the step cannot be continued."""
 

@@ -133,6 +133,11 @@ class CpuBackend:
         """See `Backend.now_ns`."""
         return self._model_ns(now_ns() - self._open_step().origin_ns)
 
+    def outcomes(self) -> dict[str, int]:
+        """See `Backend.outcomes`."""
+        step = self._step or self._last_step
+        return step.outcomes() if step else {}
+
     def cancel(self) -> None:
         """See `Backend.cancel`."""
         self._board.abort(ExecutionError("the step was cancelled; call reset before the next one"))
@@ -216,6 +221,10 @@ class CpuBackend:
             raise ExecutionError(f"{type(failure).__name__} in an operation: {failure}") from failure
 
     def _end(self, step: StepNodes) -> None:
+        for node in step.nodes:
+            # Nobody else ends what the caller itself has begun.
+            if node.op.stream is Stream.CALLER and not node.final:
+                node.state = NodeState.CANCELLED
         self._last_step, self._step = step, None
         if self._slack_before is not None:
             set_timer_slack(self._slack_before)

@@ -40,6 +40,7 @@ class SimBackend:
         self._machine = Machine(self._duration_ns, self._started, self._effects.finished)
         self._steps: dict[int, StepNodes] = {}
         self._step: StepNodes | None = None
+        self._last_step: StepNodes | None = None
         self._count = 0
         self._failure: ExecutionError | None = None
         self._closed = False
@@ -89,7 +90,7 @@ class SimBackend:
         node = self._add((op,), None)[0]
         self._run(lambda: node.state is NodeState.DONE, op.describe())
         self._machine.forecast_link()
-        self._step = None
+        self._last_step, self._step = step, None
         return self._trace(step, node.end_ns)
 
     def replay(self, programs: Sequence[Program]) -> tuple[StepTrace, ...]:
@@ -119,6 +120,11 @@ class SimBackend:
             traces.append(self._trace(step, step.nodes[-1].end_ns))
         return tuple(traces)
 
+    def outcomes(self) -> dict[str, int]:
+        """See `Backend.outcomes`."""
+        step = self._step or self._last_step
+        return step.outcomes() if step else {}
+
     def cancel(self) -> None:
         """See `Backend.cancel`."""
         self._abandon()
@@ -129,7 +135,7 @@ class SimBackend:
         if self._closed:
             raise ExecutionError("expected an open backend, got a closed one")
         self._abandon()
-        self._step = None
+        self._last_step, self._step = self._step or self._last_step, None
         self._steps.clear()
         self._failure = None
 

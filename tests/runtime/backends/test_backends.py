@@ -187,6 +187,54 @@ def test_a_failing_computation_ends_in_its_error_and_the_next_step_is_right(name
         r.expect_true_weights()
 
 
+def test_every_operation_reaches_one_final_state(name):
+    def fail(layer, expert):
+        if layer == 1 and expert == 1:
+            raise ValueError("broken")
+
+    with rig(name) as r:
+        r.step()
+        assert r.backend.outcomes() == {"done": 1 + 3 + 6 + 12 + 1}
+        with pytest.raises(ExecutionError):
+            r.step(fail)
+        r.stepper.reset()
+        outcomes = r.backend.outcomes()
+        assert outcomes["failed"] == 1
+        # The copy for layer 2 and the computations behind the failure.
+        assert outcomes["cancelled"] >= 1
+        assert set(outcomes) == {"done", "failed", "cancelled"}
+        r.stepper.begin_step([(0, 1, 0)], batch_tokens=1)
+        r.stepper.dense_begin(0)
+        r.backend.close()
+        assert set(r.backend.outcomes()) <= {"done", "cancelled"}
+
+
+def test_the_first_error_wins(name):
+    begun, ended = threading.Event(), threading.Event()
+
+    def fail(layer, expert):
+        if expert == 0:
+            # In virtual time there is one thread and nothing to wait for.
+            assert name == "sim" or begun.wait(10)
+            raise ValueError("the first")
+        if expert == 3:
+            begun.set()
+            time.sleep(0.05)
+            ended.set()
+            raise ValueError("the second")
+
+    with rig(name) as r:
+        with pytest.raises(ExecutionError, match="the first"):
+            r.step(fail)
+        assert name == "sim" or ended.wait(10)
+        time.sleep(0.02)
+        with pytest.raises(ExecutionError, match="the first"):
+            r.backend.begin_step(())
+        r.stepper.reset()
+        r.step()
+        r.expect_true_weights()
+
+
 def test_a_failing_copy_ends_in_its_error_and_the_next_step_is_right(name):
     class Broken(type(synthetic_store(layers=1, experts=1))):
         failing = True
