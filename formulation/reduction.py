@@ -15,7 +15,7 @@ from prescope.formulation.demand import IntArray
 IMPOSSIBLE_NS = 1 << 60
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def fill_layer_table(
     cpu_desc_ns: IntArray,
     gpu_desc_ns: IntArray,
@@ -64,7 +64,7 @@ def fill_layer_table(
         table_ns[copies] = dense_ns + max(cpu, gpu)
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def layer_table(
     cpu_desc_ns: IntArray,
     gpu_desc_ns: IntArray,

@@ -58,57 +58,93 @@ class LayerTables(NamedTuple):
         Rows of `prescope.formulation.reduction.layer_table`, int64 ``[L, width]``.
     max_copies
         Missing activated experts of each layer, int64 ``[L]``; entries beyond are not set.
+    useful
+        The number of copies with the shortest time, int64 ``[L]``: more of them only use the link.
     """
 
     table_ns: IntArray
     last_ns: IntArray
     demoted: IntArray
     max_copies: IntArray
+    useful: IntArray
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _sort_side(
-    chosen: npt.NDArray[np.bool_], cpu_ns: IntArray, gpu_ns: IntArray, descending: bool
-) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    layers, experts = chosen.shape
-    offsets = np.zeros(layers + 1, dtype=np.int64)
+@numba.njit(cache=True)
+def _insert(
+    cpu: int, gpu: int, expert: int, begin: int, end: int, ids: IntArray, out_cpu: IntArray, out_gpu: IntArray
+) -> None:
+    """Put one expert into the ascending places ``begin..end``, behind its equals."""
+    at = end
+    while at > begin and (out_cpu[at - 1] > cpu or (out_cpu[at - 1] == cpu and out_gpu[at - 1] > gpu)):
+        ids[at], out_cpu[at], out_gpu[at] = ids[at - 1], out_cpu[at - 1], out_gpu[at - 1]
+        at -= 1
+    ids[at], out_cpu[at], out_gpu[at] = expert, cpu, gpu
+
+
+@numba.njit(cache=True)
+def _flatten(
+    active: npt.NDArray[np.bool_],
+    resident: npt.NDArray[np.bool_],
+    cpu_ns: IntArray,
+    gpu_ns: IntArray,
+    host_computes: bool,
+) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]:
+    layers, experts = active.shape
+    missing_offsets = np.zeros(layers + 1, dtype=np.int64)
+    resident_offsets = np.zeros(layers + 1, dtype=np.int64)
     for layer in range(layers):
-        count = 0
+        here = missing = 0
         for expert in range(experts):
-            count += chosen[layer, expert]
-        offsets[layer + 1] = offsets[layer] + count
-    ids = np.empty(offsets[layers], dtype=np.int64)
-    out_cpu = np.empty(offsets[layers], dtype=np.int64)
-    out_gpu = np.empty(offsets[layers], dtype=np.int64)
-    sign = -1 if descending else 1
-    place = 0
+            if active[layer, expert]:
+                here += resident[layer, expert]
+                missing += not resident[layer, expert]
+        missing_offsets[layer + 1] = missing_offsets[layer] + missing
+        resident_offsets[layer + 1] = resident_offsets[layer] + here
+    missing_id = np.empty(missing_offsets[layers], dtype=np.int64)
+    missing_cpu, missing_gpu = np.empty_like(missing_id), np.empty_like(missing_id)
+    resident_id = np.empty(resident_offsets[layers], dtype=np.int64)
+    resident_cpu, resident_gpu = np.empty_like(resident_id), np.empty_like(resident_id)
+    end_missing = end_resident = 0
     for layer in range(layers):
-        begin = place
+        low, left = missing_offsets[layer], resident_offsets[layer]
         for expert in range(experts):
-            if not chosen[layer, expert]:
+            if not active[layer, expert]:
                 continue
-            # Insertion by (cpu, gpu): stable, and fast because experts with few tokens tie often.
-            cpu, gpu = sign * cpu_ns[layer, expert], sign * gpu_ns[layer, expert]
-            at = place
-            while at > begin:
-                before_cpu, before_gpu = sign * out_cpu[at - 1], sign * out_gpu[at - 1]
-                if before_cpu < cpu or (before_cpu == cpu and before_gpu <= gpu):
-                    break
-                ids[at], out_cpu[at], out_gpu[at] = ids[at - 1], out_cpu[at - 1], out_gpu[at - 1]
-                at -= 1
-            ids[at], out_cpu[at], out_gpu[at] = expert, sign * cpu, sign * gpu
-            place += 1
-    return offsets, ids, out_cpu, out_gpu
+            # Without host computing its times mean nothing and must not decide the order.
+            cpu = cpu_ns[layer, expert] if host_computes else 0
+            gpu = gpu_ns[layer, expert]
+            if resident[layer, expert]:
+                _insert(cpu, gpu, expert, left, end_resident, resident_id, resident_cpu, resident_gpu)
+                end_resident += 1
+            else:
+                # Negated times sort descending.
+                _insert(-cpu, -gpu, expert, low, end_missing, missing_id, missing_cpu, missing_gpu)
+                end_missing += 1
+    return (
+        missing_offsets,
+        missing_id,
+        -missing_cpu,
+        -missing_gpu,
+        resident_offsets,
+        resident_id,
+        resident_cpu,
+        resident_gpu,
+    )
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _tables(work: Workload) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+@numba.njit(cache=True)
+def layer_tables(work: Workload) -> LayerTables:
+    """The tables of all layers."""
     layers = work.dense_ns.shape[0]
-    max_copies = work.missing_offsets[1:] - work.missing_offsets[:-1]
-    width = max_copies.max() + 1
+    max_copies = np.zeros(layers, dtype=np.int64)
+    width = 1
+    for layer in range(layers):
+        max_copies[layer] = work.missing_offsets[layer + 1] - work.missing_offsets[layer]
+        width = max(width, max_copies[layer] + 1)
     table_ns = np.zeros((layers, width), dtype=np.int64)
     last_ns = np.zeros((layers, width), dtype=np.int64)
     demoted = np.zeros((layers, width), dtype=np.int64)
+    useful = np.zeros(layers, dtype=np.int64)
     for layer in range(layers):
         low, high = work.missing_offsets[layer], work.missing_offsets[layer + 1]
         left, right = work.resident_offsets[layer], work.resident_offsets[layer + 1]
@@ -124,18 +160,16 @@ def _tables(work: Workload) -> tuple[IntArray, IntArray, IntArray, IntArray]:
             last_ns[layer],
             demoted[layer],
         )
-    return table_ns, last_ns, demoted, max_copies
+        for copies in range(max_copies[layer] + 1 if work.slots > 0 else 0):
+            if table_ns[layer, copies] < table_ns[layer, useful[layer]]:
+                useful[layer] = copies
+    return LayerTables(table_ns, last_ns, demoted, max_copies, useful)
 
 
 def workload(instance: Instance) -> Workload:
     """Sort and flatten the activated experts of an instance."""
     arrays = instance_arrays(instance)
-    cpu_ns = arrays.cpu_ns
-    # Without host computing its times mean nothing and must not decide the order.
-    if not instance.host_computes:
-        cpu_ns = np.zeros_like(cpu_ns)
-    missing = _sort_side(arrays.active & ~arrays.resident, cpu_ns, arrays.gpu_ns, True)
-    resident = _sort_side(arrays.active & arrays.resident, cpu_ns, arrays.gpu_ns, False)
+    flat = _flatten(arrays.active, arrays.resident, arrays.cpu_ns, arrays.gpu_ns, instance.host_computes)
     return Workload(
         slots=instance.slots,
         lookahead=min(instance.lookahead, instance.layers),
@@ -143,18 +177,12 @@ def workload(instance: Instance) -> Workload:
         host_computes=instance.host_computes,
         dense_ns=arrays.dense_ns.copy(),
         copy_ns=arrays.copy_ns.copy(),
-        missing_offsets=missing[0],
-        missing=missing[1],
-        missing_cpu_ns=missing[2],
-        missing_gpu_ns=missing[3],
-        resident_offsets=resident[0],
-        resident=resident[1],
-        resident_cpu_ns=resident[2],
-        resident_gpu_ns=resident[3],
+        missing_offsets=flat[0],
+        missing=flat[1],
+        missing_cpu_ns=flat[2],
+        missing_gpu_ns=flat[3],
+        resident_offsets=flat[4],
+        resident=flat[5],
+        resident_cpu_ns=flat[6],
+        resident_gpu_ns=flat[7],
     )
-
-
-def layer_tables(work: Workload) -> LayerTables:
-    """The tables of all layers."""
-    table_ns, last_ns, demoted, max_copies = _tables(work)
-    return LayerTables(table_ns=table_ns, last_ns=last_ns, demoted=demoted, max_copies=max_copies)

@@ -59,13 +59,17 @@ def solve(
         try:
             reached = makespan_ns(instance, draft.plan)
         except InfeasiblePlanError as error:
-            raise SolverError(f"{chosen.name} made an infeasible plan for {instance.name}: {error}") from error
+            raise SolverError(
+                f"{chosen.name} made an infeasible plan for {instance.name}: {error}"
+            ) from error
     begin = perf_counter_ns()
-    bound = max(lower_bound(instance, upper_ns=reached), draft.proved_bound_ns or 0)
+    bound = draft.proved_bound_ns
+    if bound is None:
+        bound = lower_bound(instance, upper_ns=reached)
     statistics = replace(draft.statistics, bound_time_ns=perf_counter_ns() - begin)
     if reached is not None and bound > reached:
         raise SolverError(
-            f"expected a lower bound <= the makespan {reached} of {chosen.name} for {instance.name}, got {bound}"
+            f"expected a lower bound of {instance.name} <= {reached} by {chosen.name}, got {bound}"
         )
     plan = draft.plan
     if plan is not None:

@@ -21,7 +21,7 @@ class Draft:
     parameters
         The method's settings, for the plan's own record.
     proved_bound_ns
-        A lower bound the method proved itself.
+        A lower bound the method proved itself; where ``None``, `prescope.solver.solve` computes its own.
     statistics
         How the plan came about.
     """

@@ -8,10 +8,10 @@ has done so no earlier than ``F + u``. One layer with ``m`` copies gives
 
 with the relaxed table and tail of `prescope.formulation.relaxation`, and ``F`` rises
 
-- to ``t - (u + slots * copy)``: when the layer starts at most ``slots`` copies beyond ``u`` have begun, and no
-  slot is freed before ``t``, the gate plus the least device time (the layer's end if it copies nothing);
-- to ``gate - (u' + what the next lookahead - 1 layers could copy)``: later layers' copies are not released before
-  that gate.
+- to ``t - (u + slots * copy)``: when the layer starts at most ``slots`` copies beyond ``u`` have begun, and
+  no slot is freed before ``t``, the gate plus the least device time (the layer's end if it copies nothing);
+- to ``gate - (u' + what the next lookahead - 1 layers could copy)``: later layers' copies are not released
+  before that gate.
 
 Every plan without wasted copies has a label below it, whatever the order of its copies. (Wasted copies only
 delay.) Labels beyond `_LABELS` are merged to their componentwise minimum, and copy times that differ between
@@ -25,7 +25,7 @@ import numpy as np
 
 from prescope.formulation.demand import IntArray
 from prescope.formulation.instance import Instance
-from prescope.formulation.relaxation import relaxed_table
+from prescope.formulation.relaxation import fill_relaxed_table
 from prescope.formulation.workload import Workload, workload
 from prescope.solver.quick import quick_choice
 
@@ -33,7 +33,7 @@ _LABELS = 8
 _FAR = 1 << 60
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _insert(times: IntArray, frees: IntArray, counts: IntArray, state: int, time: int, free: int) -> None:
     """Add a label to a state's front, kept with increasing ``T`` and decreasing ``F``."""
     row_t, row_f = times[state], frees[state]
@@ -71,18 +71,20 @@ def _insert(times: IntArray, frees: IntArray, counts: IntArray, state: int, time
     counts[state] -= 1
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _forward(work: Workload, units: IntArray, unit_ns: int, upper_ns: int) -> int:
     layers = work.dense_ns.shape[0]
     most = np.zeros(layers, dtype=np.int64)
-    width = (work.missing_offsets[1:] - work.missing_offsets[:-1]).max() + 1
+    width = 1
+    for layer in range(layers):
+        width = max(width, work.missing_offsets[layer + 1] - work.missing_offsets[layer] + 1)
     tables = np.zeros((layers, width), dtype=np.int64)
     tails = np.zeros((layers, width), dtype=np.int64)
     to_go = np.zeros(layers + 1, dtype=np.int64)
     for layer in range(layers - 1, -1, -1):
         low, high = work.missing_offsets[layer], work.missing_offsets[layer + 1]
         left, right = work.resident_offsets[layer], work.resident_offsets[layer + 1]
-        table, tail = relaxed_table(
+        fill_relaxed_table(
             work.missing_cpu_ns[low:high],
             work.missing_gpu_ns[low:high],
             work.resident_cpu_ns[left:right],
@@ -90,15 +92,18 @@ def _forward(work: Workload, units: IntArray, unit_ns: int, upper_ns: int) -> in
             work.dense_ns[layer],
             work.copy_ns[layer],
             work.host_computes,
+            tables[layer],
+            tails[layer],
         )
-        tables[layer, : high - low + 1] = table
-        tails[layer, : high - low + 1] = tail
+        table = tables[layer]
         # More copies than the table's best only use the link.
         for copies in range((high - low if work.slots > 0 else 0) + 1):
             if table[copies] < table[most[layer]]:
                 most[layer] = copies
         to_go[layer] = to_go[layer + 1] + table[most[layer]]
-    states = (most * units).sum() + 1
+    states = 1
+    for layer in range(layers):
+        states += most[layer] * units[layer]
     times = np.zeros((states, _LABELS), dtype=np.int64)
     frees = np.zeros((states, _LABELS), dtype=np.int64)
     counts = np.zeros(states, dtype=np.int64)
@@ -117,7 +122,8 @@ def _forward(work: Workload, units: IntArray, unit_ns: int, upper_ns: int) -> in
         for later in range(layer + 1, min(layers, layer + 1 + work.lookahead)):
             largest = max(largest, units[later])
         room = work.slots * largest
-        next_counts[:] = 0
+        for state in range(states):
+            next_counts[state] = 0
         next_reach = 0
         for state in range(reach + 1):
             for label in range(counts[state]):

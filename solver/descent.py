@@ -23,11 +23,12 @@ from prescope.formulation.workload import Workload
 from prescope.solver.simulate import Choice, Track, advance, new_track, simulate
 
 _REACH = 4
-_LEVELS = 5
+LEVELS = 5
+"""Number of neighbourhoods."""
 _NONE = -(1 << 40)
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def flip(choice: Choice, flips: IntArray) -> None:
     """Send experts to their other side: rank of a missing one, or ``-1 - rank`` of a resident."""
     for index in range(flips.shape[0]):
@@ -38,11 +39,11 @@ def flip(choice: Choice, flips: IntArray) -> None:
             choice.keep[-1 - rank] = not choice.keep[-1 - rank]
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _improves(
     work: Workload, choice: Choice, first: int, last: int, best: Track, trial: Track, spent: IntArray
 ) -> bool:
-    """Whether a choice that differs from the incumbent's in layers ``first..last`` is shorter; keeps it then."""
+    """Whether a choice changed in layers ``first..last`` beats the incumbent; if so it replaces it."""
     layers = work.dense_ns.shape[0]
     for before in range(max(0, first - work.lookahead), first + 1):
         trial.starts_ns[before] = best.starts_ns[before]
@@ -66,28 +67,7 @@ def _improves(
     return True
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _try(
-    work: Workload,
-    choice: Choice,
-    flips: IntArray,
-    first: int,
-    last: int,
-    best: Track,
-    trial: Track,
-    spent: IntArray,
-) -> bool:
-    """Flip; flip back unless that is an improvement."""
-    if work.slots == 0 and flips.max() >= 0:
-        return False
-    flip(choice, flips)
-    if _improves(work, choice, first, last, best, trial, spent):
-        return True
-    flip(choice, flips)
-    return False
-
-
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _edges(work: Workload, choice: Choice, layer: int) -> tuple[int, int, int, int]:
     """Next to copy, to leave out, to demote and to restore, as flips; `_NONE` where there is none."""
     add = drop = demote = restore = _NONE
@@ -104,112 +84,91 @@ def _edges(work: Workload, choice: Choice, layer: int) -> tuple[int, int, int, i
     return add, drop, demote, restore
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _step_layer(
-    work: Workload, choice: Choice, layer: int, best: Track, trial: Track, spent: IntArray
-) -> bool:
-    """Neighbourhood 1 at one layer."""
-    flips = np.empty(2, dtype=np.int64)
-    improved = False
-    for first in range(3):
-        for second in range(3):
-            add, drop, demote, restore = _edges(work, choice, layer)
-            count = 0
-            if first > 0:
-                flips[0] = add if first == 1 else drop
-                count = 1
-            if second > 0:
-                flips[count] = demote if second == 1 else restore
-                count += 1
-            if count == 0 or flips[:count].min() == _NONE:
-                continue
-            if _try(work, choice, flips[:count], layer, layer, best, trial, spent):
-                improved = True
-    return improved
+@numba.njit(cache=True)
+def _place(work: Workload, layer: int, index: int) -> int:
+    """The ``index``-th activated expert of a layer as a flip: missing ones first, then residents."""
+    missing = work.missing_offsets[layer + 1] - work.missing_offsets[layer]
+    if index < missing:
+        return work.missing_offsets[layer] + index  # type: ignore[no-any-return]
+    return -1 - (work.resident_offsets[layer] + index - missing)  # type: ignore[no-any-return]
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _shift_layer(
-    work: Workload, choice: Choice, layer: int, best: Track, trial: Track, spent: IntArray
-) -> bool:
-    """Neighbourhood 2 with the earlier layer given."""
-    flips = np.empty(2, dtype=np.int64)
-    improved = False
-    for other in range(layer + 1, min(work.dense_ns.shape[0], layer + _REACH)):
-        for way in range(2):
+@numba.njit(cache=True)
+def _on_device(choice: Choice, flip_of: int) -> bool:
+    if flip_of >= 0:
+        return choice.take[flip_of]  # type: ignore[no-any-return]
+    return choice.keep[-1 - flip_of]  # type: ignore[no-any-return]
+
+
+@numba.njit(cache=True)
+def _move(
+    level: int, number: int, work: Workload, choice: Choice, layer: int, flips: IntArray
+) -> tuple[int, int]:
+    """The ``number``-th move of a neighbourhood at a layer.
+
+    Returns the number of flips written (for neighbourhood 4: the two places to exchange, always 2), 0 where
+    this move does not apply, -1 where there are no more; and the last layer it touches.
+    """
+    layers = work.dense_ns.shape[0]
+    missing = work.missing_offsets[layer + 1] - work.missing_offsets[layer]
+    both = missing + work.resident_offsets[layer + 1] - work.resident_offsets[layer]
+    count, last = -1, layer
+    if level == 1 and number < 8:
+        add, drop, demote, restore = _edges(work, choice, layer)
+        first, second = (number + 1) % 3, (number + 1) // 3
+        count = 0
+        if first > 0:
+            flips[0] = add if first == 1 else drop
+            count = 1
+        if second > 0:
+            flips[count] = demote if second == 1 else restore
+            count += 1
+    elif level == 2 and number < 2 * (_REACH - 1):
+        last = layer + 1 + number // 2
+        count = 0
+        if last < layers:
             add, drop, _, _ = _edges(work, choice, layer)
-            add_other, drop_other, _, _ = _edges(work, choice, other)
-            flips[0] = add if way == 0 else drop
-            flips[1] = drop_other if way == 0 else add_other
-            if flips.min() == _NONE:
-                continue
-            if _try(work, choice, flips, layer, other, best, trial, spent):
-                improved = True
-    return improved
+            add_other, drop_other, _, _ = _edges(work, choice, last)
+            flips[0] = add if number % 2 == 0 else drop
+            flips[1] = drop_other if number % 2 == 0 else add_other
+            count = 2
+    elif level == 3 and number < both:
+        flips[0] = _place(work, layer, number)
+        count = 1
+    elif level == 4 and number < missing - 1:
+        flips[0] = work.missing_offsets[layer] + number
+        flips[1] = flips[0] + 1
+        while flips[1] < work.missing_offsets[layer + 1] and not choice.take[choice.sequence[flips[1]]]:
+            flips[1] += 1
+        count = 2
+        if flips[1] == work.missing_offsets[layer + 1] or not choice.take[choice.sequence[flips[0]]]:
+            count = 0
+    elif level == 5 and number < both * both:
+        one, two = number // both, number % both
+        count = 0
+        if one < two:
+            flips[0], flips[1] = _place(work, layer, one), _place(work, layer, two)
+            if _on_device(choice, flips[0]) != _on_device(choice, flips[1]):
+                count = 2
+    if level != 4:
+        for index in range(count):
+            if flips[index] == _NONE or (flips[index] >= 0 and work.slots == 0):
+                return 0, layer
+    return count, last
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _toggle_layer(
-    work: Workload, choice: Choice, layer: int, best: Track, trial: Track, spent: IntArray, budget: int
-) -> bool:
-    """Neighbourhood 3 at one layer."""
-    flips = np.empty(1, dtype=np.int64)
-    improved = False
-    low, left = work.missing_offsets[layer], work.resident_offsets[layer]
-    missing = work.missing_offsets[layer + 1] - low
-    for one in range(missing + work.resident_offsets[layer + 1] - left):
-        flips[0] = low + one if one < missing else -1 - (left + one - missing)
-        if spent[0] < budget and _try(work, choice, flips, layer, layer, best, trial, spent):
-            improved = True
-    return improved
+@numba.njit(cache=True)
+def _apply(level: int, choice: Choice, flips: IntArray) -> None:
+    """Make a move; making it again undoes it."""
+    if level == 4:
+        one, two = choice.sequence[flips[0]], choice.sequence[flips[1]]
+        choice.sequence[flips[0]], choice.sequence[flips[1]] = two, one
+    else:
+        flip(choice, flips)
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _reorder_layer(
-    work: Workload, choice: Choice, layer: int, best: Track, trial: Track, spent: IntArray, budget: int
-) -> bool:
-    """Neighbourhood 4 at one layer."""
-    improved = False
-    before = -1
-    for place in range(work.missing_offsets[layer], work.missing_offsets[layer + 1]):
-        if not choice.take[choice.sequence[place]]:
-            continue
-        if before >= 0 and spent[0] < budget:
-            one, two = choice.sequence[before], choice.sequence[place]
-            choice.sequence[before], choice.sequence[place] = two, one
-            if _improves(work, choice, layer, layer, best, trial, spent):
-                improved = True
-            else:
-                choice.sequence[before], choice.sequence[place] = one, two
-        before = place
-    return improved
-
-
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _swap_layer(
-    work: Workload, choice: Choice, layer: int, best: Track, trial: Track, spent: IntArray, budget: int
-) -> bool:
-    """Neighbourhood 5 at one layer."""
-    low, left = work.missing_offsets[layer], work.resident_offsets[layer]
-    missing = work.missing_offsets[layer + 1] - low
-    both = missing + work.resident_offsets[layer + 1] - left
-    flips = np.empty(2, dtype=np.int64)
-    improved = False
-    for one in range(both):
-        for two in range(one + 1, both):
-            if spent[0] >= budget:
-                return improved
-            flips[0] = low + one if one < missing else -1 - (left + one - missing)
-            flips[1] = low + two if two < missing else -1 - (left + two - missing)
-            on_one = choice.take[flips[0]] if flips[0] >= 0 else choice.keep[-1 - flips[0]]
-            on_two = choice.take[flips[1]] if flips[1] >= 0 else choice.keep[-1 - flips[1]]
-            if on_one != on_two and _try(work, choice, flips, layer, layer, best, trial, spent):
-                improved = True
-    return improved
-
-
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def descend(work: Workload, choice: Choice, budget: int, levels: int = _LEVELS) -> tuple[int, int]:
+@numba.njit(cache=True)
+def descend(work: Workload, choice: Choice, budget: int, levels: int) -> tuple[int, int]:
     """Improve a choice in place.
 
     Parameters
@@ -219,9 +178,9 @@ def descend(work: Workload, choice: Choice, budget: int, levels: int = _LEVELS) 
     choice
         A feasible choice; improved in place.
     budget
-        Largest effort, in experts simulated (about 2 ns each).
+        Largest effort, in experts simulated (about 10 ns each).
     levels
-        Use only the first so many neighbourhoods.
+        Use only the first so many neighbourhoods; `LEVELS` is all.
 
     Returns
     -------
@@ -233,25 +192,26 @@ def descend(work: Workload, choice: Choice, budget: int, levels: int = _LEVELS) 
     simulate(work, choice, work.lookahead, best)
     layers = work.dense_ns.shape[0]
     spent = np.zeros(1, dtype=np.int64)
-    level = 1
+    flips = np.empty(2, dtype=np.int64)
+    level = 1 if work.host_computes else 4
     while level <= levels and spent[0] < budget:
         improved = False
         for layer in range(layers):
-            if spent[0] >= budget or (level != 4 and not work.host_computes):
-                break
-            if level == 1:
-                changed = _step_layer(work, choice, layer, best, trial, spent)
-            elif level == 2:
-                changed = _shift_layer(work, choice, layer, best, trial, spent)
-            elif level == 3:
-                changed = _toggle_layer(work, choice, layer, best, trial, spent, budget)
-            elif level == 4:
-                changed = _reorder_layer(work, choice, layer, best, trial, spent, budget)
-            else:
-                changed = _swap_layer(work, choice, layer, best, trial, spent, budget)
-            improved = improved or changed
+            number = 0
+            while spent[0] < budget:
+                count, last = _move(level, number, work, choice, layer, flips)
+                number += 1
+                if count < 0:
+                    break
+                if count == 0:
+                    continue
+                _apply(level, choice, flips[:count])
+                if _improves(work, choice, layer, last, best, trial, spent):
+                    improved = True
+                else:
+                    _apply(level, choice, flips[:count])
         if not improved:
-            level += 1
-        elif level > 1:
+            level = level + 1 if work.host_computes else levels + 1
+        elif work.host_computes:
             level = 1
-    return best.starts_ns[layers], spent[0]
+    return int(best.starts_ns[layers]), int(spent[0])

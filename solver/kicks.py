@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from prescope.formulation.workload import Workload
-from prescope.solver.descent import descend, flip
+from prescope.solver.descent import LEVELS, descend
 from prescope.solver.simulate import Choice
 
 _LARGEST_KICK = 5
+# Every kick costs something, or an instance without experts would never end.
+_KICK_EFFORT = 500
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _copy(source: Choice, target: Choice) -> None:
-    target.take[:] = source.take
-    target.keep[:] = source.keep
-    target.sequence[:] = source.sequence
-
-
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _kick(work: Workload, choice: Choice, layer: int) -> None:
+def _kick(work: Workload, choice: Choice, layer: int, rng: np.random.Generator) -> None:
     """Flip a few experts of a layer, or exchange two places of its copy sequence."""
-    low, high = work.missing_offsets[layer], work.missing_offsets[layer + 1]
-    left, right = work.resident_offsets[layer], work.resident_offsets[layer + 1]
-    if high - low > 1 and (not work.host_computes or np.random.random() < 0.2):
-        one, two = np.random.randint(low, high), np.random.randint(low, high)
-        choice.sequence[one], choice.sequence[two] = choice.sequence[two], choice.sequence[one]
-    if not work.host_computes:
+    low, high = int(work.missing_offsets[layer]), int(work.missing_offsets[layer + 1])
+    left, right = int(work.resident_offsets[layer]), int(work.resident_offsets[layer + 1])
+    if high - low > 1 and (not work.host_computes or rng.random() < 0.2):
+        one, two = rng.integers(low, high, 2)
+        choice.sequence[[one, two]] = choice.sequence[[two, one]]
+    if not work.host_computes or high - low + right - left == 0:
         return
-    flips = np.empty(1, dtype=np.int64)
-    for _ in range(np.random.randint(1, _LARGEST_KICK + 1)):
-        pick = np.random.randint(0, high - low + right - left)
-        flips[0] = low + pick if pick < high - low else -1 - (left + pick - (high - low))
-        if work.slots > 0 or flips[0] < 0:
-            flip(choice, flips)
+    for pick in rng.integers(0, high - low + right - left, rng.integers(1, _LARGEST_KICK + 1)):
+        if pick >= high - low:
+            rank = left + pick - (high - low)
+            choice.keep[rank] = not choice.keep[rank]
+        elif work.slots > 0:
+            choice.take[low + pick] = not choice.take[low + pick]
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
 def kick_and_descend(
-    work: Workload, choice: Choice, makespan_ns: int, target_ns: int, seed: int, budget: int
+    work: Workload, choice: Choice, *, makespan_ns: int, target_ns: int, seed: int, budget: int
 ) -> tuple[int, int]:
     """Improve a choice in place until the target is reached or the budget spent.
 
@@ -61,25 +53,21 @@ def kick_and_descend(
     makespan_ns, spent
         Of the improved choice, and the effort used.
     """
-    np.random.seed(seed)
-    layers = work.dense_ns.shape[0]
+    rng = np.random.default_rng(seed)
+    layers = len(work.dense_ns)
     trial = Choice(choice.take.copy(), choice.keep.copy(), choice.sequence.copy())
     spent = 0
     while spent < budget and makespan_ns > target_ns:
-        layer = np.random.randint(0, layers)
-        kicks = 1 if np.random.random() < 0.7 else 2
-        for kick in range(kicks):
-            place = min(layer + kick, layers - 1)
-            active = work.missing_offsets[place + 1] - work.missing_offsets[place]
-            active += work.resident_offsets[place + 1] - work.resident_offsets[place]
-            if active > 0:
-                _kick(work, trial, place)
-        reached_ns, effort = descend(work, trial, budget - spent, 4)
-        # A kick always costs something, or an instance without experts would never end.
-        spent += effort + 100
-        if reached_ns <= makespan_ns:
-            makespan_ns = reached_ns
-            _copy(trial, choice)
-        else:
-            _copy(choice, trial)
+        layer = int(rng.integers(0, layers))
+        _kick(work, trial, layer, rng)
+        if rng.random() < 0.3:
+            _kick(work, trial, min(layer + 1, layers - 1), rng)
+        # The last neighbourhood is the dearest, and kicks do its work.
+        reached_ns, effort = descend(work, trial, budget - spent, LEVELS - 1)
+        spent += effort + _KICK_EFFORT
+        better = reached_ns <= makespan_ns
+        source, target = (trial, choice) if better else (choice, trial)
+        for mine, other in zip(target, source, strict=True):
+            mine[:] = other
+        makespan_ns = min(makespan_ns, reached_ns)
     return makespan_ns, spent

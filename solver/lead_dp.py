@@ -22,7 +22,7 @@ import numpy as np
 from prescope.formulation.demand import FloatArray, IntArray
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, error_model="numpy")
 def value_at(value: FloatArray, lead_ns: float, step_ns: float) -> float:
     """A layer's value at a lead: linear between grid points, flat beyond the last, extended below zero.
 
@@ -38,7 +38,7 @@ def value_at(value: FloatArray, lead_ns: float, step_ns: float) -> float:
     return float(value[low] + (value[low + 1] - value[low]) * (place - low))
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, error_model="numpy")
 def _choose(
     table_ns: IntArray,
     last_ns: IntArray,
@@ -58,44 +58,53 @@ def _choose(
     best_total = np.inf
     best_end = 0.0
     best_next = 0.0
-    least_next = value_next[value_next.shape[0] - 1]
+    top = value_next.shape[0] - 1
+    least_next = value_next[top]
+    per_step = 1.0 / step_next_ns
     on_demand = lookahead == 0
     base_lead = min(lead_ns, 0.0) - dense_ns if on_demand else lead_ns
     first_late = 1
     if base_lead > 0.0:
         first_late = int(base_lead / copy_ns) + 1
+    space = float(slots * copy_ns) - held_ns
+    first_free = float(dense_ns)
+    if max_copies > 0:
+        first_free += last_ns[1]
     tail = 0.0
     for copies in range(max_copies + 1):
-        if copies >= first_late:
-            tail += last_ns[copies]
-        late = copies * copy_ns - base_lead
-        if late + least_next >= best_total and late > 0.0:
-            break
+        work = float(copies * copy_ns)
+        late = work - base_lead
         end = float(table_ns[copies])
-        if copies > 0 and late > 0.0:
-            end = max(end, late + last_ns[copies])
-            end = max(end, first_late * copy_ns - base_lead + tail)
-        lead = base_lead
-        if lookahead == 1 and lead > copies * copy_ns:
-            lead = float(copies * copy_ns)
+        if late > 0.0:
+            if late + least_next >= best_total:
+                break
+            if copies >= first_late:
+                tail += last_ns[copies]
+            if copies > 0:
+                end = max(end, late + last_ns[copies], first_late * copy_ns - base_lead + tail)
         after = 0.0
         if not on_demand:
-            room = slots * copy_ns - max(lead, 0.0) - held_ns
-            busy = end if copies == 0 else float(dense_ns + last_ns[1])
-            stall = min(max(busy - room, 0.0), end)
-            after = held_ns + lead + end - stall - copies * copy_ns
+            lead = min(base_lead, work) if lookahead == 1 else base_lead
+            busy = first_free if copies > 0 else end
+            stall = min(max(busy - space + max(lead, 0.0), 0.0), end)
+            after = min(held_ns + lead + end - stall - work, cap_next_ns)
             if lookahead == 1:
                 after = min(after, end - dense_ns)
-            after = min(after, cap_next_ns)
         elif copies == 0 and lead_ns < 0.0:
             after = min(lead_ns + end, 0.0)
-        total = end + value_at(value_next, after, step_next_ns)
+        # As `value_at`, written out: this is the innermost loop.
+        place = after * per_step
+        if place >= top or top == 0:
+            total = end + least_next
+        else:
+            low = int(place) if place > 0.0 else 0
+            total = end + value_next[low] + (value_next[low + 1] - value_next[low]) * (place - low)
         if total < best_total:
             best_copies, best_total, best_end, best_next = copies, total, end, after
     return best_copies, best_total, best_end, best_next
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, error_model="numpy")
 def lead_dp(
     tables_ns: IntArray,
     last_ns: IntArray,
@@ -116,7 +125,8 @@ def lead_dp(
         Rows of `prescope.formulation.reduction.layer_table`, int64 ``[W, >= max(max_copies) + 1]``.
         Expected values may be rounded to nanoseconds.
     max_copies
-        Valid entries of each row less one, int64 ``[W]``.
+        Valid entries of each row less one, int64 ``[W]``; better the table's minimum, since more copies
+        only use the link (`prescope.formulation.workload.LayerTables` has both).
     dense_ns, copy_ns
         Per layer, int64 ``[W]``; ``copy_ns >= 1``.
     slots, q_grid
@@ -141,16 +151,18 @@ def lead_dp(
     points = slots * q_grid + 1
     value = np.empty((layers + 1, points), dtype=np.float64)
     choice = np.zeros((layers, points), dtype=np.int64)
-    value[layers] = terminal
+    for point in range(points):
+        value[layers, point] = terminal[point]
     for layer in range(layers - 1, -1, -1):
         step = copy_ns[layer] / q_grid
         copy_next = copy_ns[layer + 1] if layer + 1 < layers else copy_ns[layer]
         cap_next = min(caps_ns[layer + 1], float(slots * copy_next))
         limit = max_copies[layer] if slots > 0 else 0
+        table, last, row, following = tables_ns[layer], last_ns[layer], value[layer], value[layer + 1]
         for point in range(points):
             copies, total, _, _ = _choose(
-                tables_ns[layer],
-                last_ns[layer],
+                table,
+                last,
                 limit,
                 dense_ns[layer],
                 copy_ns[layer],
@@ -159,15 +171,15 @@ def lead_dp(
                 lookahead,
                 slots,
                 cap_next,
-                value[layer + 1],
+                following,
                 copy_next / q_grid,
             )
-            value[layer, point] = total
+            row[point] = total
             choice[layer, point] = copies
     return value, choice
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, error_model="numpy")
 def recourse(
     table_ns: IntArray,
     last_ns: IntArray,
@@ -217,7 +229,7 @@ def recourse(
     lead_next_ns
         Lead on entering the next layer.
     """
-    return _choose(  # type: ignore[no-any-return]
+    return _choose(
         table_ns,
         last_ns,
         max_copies if slots > 0 else 0,
@@ -233,7 +245,7 @@ def recourse(
     )
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, error_model="numpy")
 def follow(
     tables_ns: IntArray,
     last_ns: IntArray,

@@ -72,7 +72,7 @@ class Statistics:
     proved_bound_ns
         Lower bound that the method itself proved.
     bound_time_ns
-        Wall time of the lower bound that `solve` adds.
+        Wall time of the lower bound that `solve` adds where the method has none.
     """
 
     hint: HintUse = HintUse.ABSENT
@@ -103,7 +103,7 @@ class Result:
     status
         Whether the plan is proved optimal.
     time_ns
-        Wall time of the method: without the lower bound and without the final evaluation.
+        Wall time of the method, without the final evaluation and without the lower bound that `solve` adds.
     statistics
         How it came about.
     """

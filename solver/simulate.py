@@ -56,7 +56,7 @@ class Track(NamedTuple):
     free_ns: IntArray
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def new_track(work: Workload) -> Track:
     """A track at the start of the batch."""
     layers = work.dense_ns.shape[0]
@@ -70,7 +70,7 @@ def new_track(work: Workload) -> Track:
     return track
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def advance(work: Workload, choice: Choice, layer: int, lookahead: int, track: Track, order: IntArray) -> int:
     """Run one layer from its entry in ``track``, write the next entry, return the layer's end.
 
@@ -87,62 +87,69 @@ def advance(work: Workload, choice: Choice, layer: int, lookahead: int, track: T
     order
         Receives the device order unless empty: rank of a missing expert, or ``-1 - rank`` of a resident.
     """
-    gate = track.starts_ns[layer] + work.dense_ns[layer]
+    # Local names: every field access in a loop would count references.
+    take, keep, sequence = choice.take, choice.keep, choice.sequence
+    starts_ns, free_ns = track.starts_ns, track.free_ns
+    missing_cpu_ns, missing_gpu_ns = work.missing_cpu_ns, work.missing_gpu_ns
+    resident_cpu_ns, resident_gpu_ns = work.resident_cpu_ns, work.resident_gpu_ns
+    slots, copy_ns = work.slots, work.copy_ns[layer]
+    low, high = work.missing_offsets[layer], work.missing_offsets[layer + 1]
+    left, right = work.resident_offsets[layer], work.resident_offsets[layer + 1]
+    gate = starts_ns[layer] + work.dense_ns[layer]
     release = 0
     if lookahead == 0:
         release = gate
     elif layer >= lookahead:
-        release = track.starts_ns[layer - lookahead] + work.dense_ns[layer - lookahead]
+        release = starts_ns[layer - lookahead] + work.dense_ns[layer - lookahead]
     host = 0
-    for rank in range(work.missing_offsets[layer], work.missing_offsets[layer + 1]):
-        if not choice.take[rank]:
-            host += work.missing_cpu_ns[rank]
-    for rank in range(work.resident_offsets[layer], work.resident_offsets[layer + 1]):
-        if not choice.keep[rank]:
-            host += work.resident_cpu_ns[rank]
+    for rank in range(low, high):
+        if not take[rank]:
+            host += missing_cpu_ns[rank]
+    for rank in range(left, right):
+        if not keep[rank]:
+            host += resident_cpu_ns[rank]
     device = gate
     link = track.links_ns[layer]
     copy = track.copies[layer]
-    first_resident = work.resident_offsets[layer]
-    resident = work.resident_offsets[layer + 1] - 1
+    resident = right - 1
     write = order.shape[0] > 0
     placed = 0
-    for place in range(work.missing_offsets[layer], work.missing_offsets[layer + 1]):
-        rank = choice.sequence[place]
-        if not choice.take[rank]:
+    for place in range(low, high):
+        rank = sequence[place]
+        if not take[rank]:
             continue
         begin = max(link, release)
-        if copy >= work.slots:
-            begin = max(begin, track.free_ns[copy - work.slots])
-        link = begin + work.copy_ns[layer]
-        while link > device and resident >= first_resident:
-            if choice.keep[resident]:
-                device += work.resident_gpu_ns[resident]
+        if copy >= slots:
+            begin = max(begin, free_ns[copy - slots])
+        link = begin + copy_ns
+        while link > device and resident >= left:
+            if keep[resident]:
+                device += resident_gpu_ns[resident]
                 if write:
                     order[placed] = -1 - resident
                     placed += 1
             resident -= 1
-        device = max(device, link) + work.missing_gpu_ns[rank]
-        track.free_ns[copy] = device
+        device = max(device, link) + missing_gpu_ns[rank]
+        free_ns[copy] = device
         copy += 1
         if write:
             order[placed] = rank
             placed += 1
-    while resident >= first_resident:
-        if choice.keep[resident]:
-            device += work.resident_gpu_ns[resident]
+    while resident >= left:
+        if keep[resident]:
+            device += resident_gpu_ns[resident]
             if write:
                 order[placed] = -1 - resident
                 placed += 1
         resident -= 1
     end = max(device, gate + host)
-    track.starts_ns[layer + 1] = end
+    starts_ns[layer + 1] = end
     track.links_ns[layer + 1] = link
     track.copies[layer + 1] = copy
     return int(end)
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def simulate(work: Workload, choice: Choice, lookahead: int, track: Track) -> int:
     """Run all layers; returns the makespan and leaves every layer's state in ``track``."""
     no_order = np.empty(0, dtype=np.int64)
@@ -152,9 +159,9 @@ def simulate(work: Workload, choice: Choice, lookahead: int, track: Track) -> in
     return end
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def set_layer(work: Workload, layer: int, copies: int, demoted: int, choice: Choice) -> None:
-    """Copy the heaviest ``copies`` missing experts of a layer and demote its ``demoted`` lightest residents."""
+    """Copy a layer's heaviest ``copies`` missing experts and demote its ``demoted`` lightest residents."""
     low = work.missing_offsets[layer]
     for rank in range(low, work.missing_offsets[layer + 1]):
         choice.take[rank] = rank - low < copies
@@ -163,7 +170,7 @@ def set_layer(work: Workload, layer: int, copies: int, demoted: int, choice: Cho
         choice.keep[rank] = rank - low >= demoted
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def choose_heaviest(work: Workload, copies: IntArray, demoted: IntArray, choice: Choice) -> None:
     """Write the choice with given numbers of copies and, for each of them, of demoted residents.
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from prescope.formulation.demand import FloatArray, IntArray
-from prescope.formulation.workload import LayerTables, Workload
-from prescope.solver.lead_dp import follow, lead_dp, recourse
+from prescope.solver.lead_dp import recourse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -23,7 +20,9 @@ class ValueFunction:
         Per layer, int64 ``[L]``.
     caps_ns
         Largest usable lead on entering each layer, float64 ``[L + 1]``.
-    slots, q_grid, lookahead
+    slots
+        Leads up to this many experts are told apart: the instance's slots, or less where less was needed.
+    q_grid, lookahead
         What it was made for.
     """
 
@@ -63,50 +62,3 @@ class ValueFunction:
             copy_next / self.q_grid,
         )
         return int(chosen[0])
-
-
-def make_value_function(
-    work: Workload, tables: LayerTables, *, q_grid: int, caps_ns: FloatArray | None = None
-) -> ValueFunction:
-    """Run the lead DP over all layers of a batch, with nothing to gain after the last."""
-    if caps_ns is None:
-        caps_ns = np.full(len(work.dense_ns) + 1, np.inf)
-    value_ns, _ = lead_dp(
-        tables.table_ns,
-        tables.last_ns,
-        tables.max_copies,
-        work.dense_ns,
-        work.copy_ns,
-        work.slots,
-        q_grid,
-        work.lookahead,
-        caps_ns,
-        np.zeros(work.slots * q_grid + 1),
-    )
-    return ValueFunction(
-        value_ns=value_ns,
-        dense_ns=work.dense_ns,
-        copy_ns=work.copy_ns,
-        caps_ns=caps_ns,
-        slots=work.slots,
-        q_grid=q_grid,
-        lookahead=work.lookahead,
-    )
-
-
-def follow_value(work: Workload, tables: LayerTables, function: ValueFunction) -> IntArray:
-    """Copies of each layer along the path the value function prefers, int64 ``[L]``."""
-    copies: IntArray = follow(
-        tables.table_ns,
-        tables.last_ns,
-        tables.max_copies,
-        work.dense_ns,
-        work.copy_ns,
-        work.slots,
-        function.q_grid,
-        work.lookahead,
-        function.caps_ns,
-        function.value_ns,
-        -float(work.link_ready_ns),
-    )[0]
-    return copies

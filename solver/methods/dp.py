@@ -12,7 +12,7 @@ from prescope.formulation.workload import LayerTables, Workload, layer_tables, w
 from prescope.solver.base import Draft
 from prescope.solver.bound import lower_bound
 from prescope.solver.build_plan import build_plan
-from prescope.solver.descent import descend
+from prescope.solver.descent import LEVELS, descend
 from prescope.solver.hints import read_hint
 from prescope.solver.kicks import kick_and_descend
 from prescope.solver.methods.intra_layer import split_layers
@@ -21,12 +21,14 @@ from prescope.solver.quick import quick_plan
 from prescope.solver.result import Limits, Statistics
 from prescope.solver.simulate import Choice, new_choice, new_track, simulate
 
-# Measured: one simulated expert costs about this much.
-_EFFORT_NS = 2
+# One simulated expert costs about this much in small layers, half of it in large ones.
+_EFFORT_NS = 12
 # The fast polish may take this part of the step it improves.
 _FAST_SHARE = 0.002
-_FULL_EFFORT = 20_000_000
+_FULL_EFFORT = 10_000_000
 _KICK_EFFORT = 4_000_000
+# Kicks stop this near to the lower bound, as a part of it.
+_CLOSE = 5e-5
 
 
 class Polish(StrEnum):
@@ -45,9 +47,9 @@ class LeadDp:
     ----------
     polish
         ``NONE``: the DP's plan as it is. ``FAST``: one descent from it whose effort stays below 0.2 % of the
-        step. ``FULL``: descents from it, from the splits of ``intra-layer`` and ``presched``, from a plan that
-        copies as much as it can, and from the hint; then random kicks with descents from the best of them, unless
-        it is proved optimal. So the result is never behind those rules.
+        step. ``FULL``: descents from it, from the splits of ``intra-layer`` and ``presched``, from a plan
+        that copies as much as it can, and from the hint; then, unless the best of them is within 0.005 % of
+        the lower bound, random kicks with descents. So the result is never behind those rules.
     q_grid
         Grid points per expert of the DP.
     """
@@ -76,10 +78,16 @@ class LeadDp:
         if limits.wall_ns is not None:
             budget = min(budget, limits.wall_ns // _EFFORT_NS)
         choice, reached_ns, effort = _best_descent(work, starts, budget)
-        if self.polish is Polish.FULL and effort < budget:
-            target_ns = lower_bound(instance, upper_ns=reached_ns)
+        bound_ns = None
+        if self.polish is Polish.FULL:
+            bound_ns = lower_bound(instance, upper_ns=reached_ns)
             _, more = kick_and_descend(
-                work, choice, reached_ns, target_ns, seed, min(budget - effort, _KICK_EFFORT)
+                work,
+                choice,
+                makespan_ns=reached_ns,
+                target_ns=int(bound_ns * (1 + _CLOSE)),
+                seed=seed,
+                budget=min(budget - effort, _KICK_EFFORT),
             )
             effort += more
         return Draft(
@@ -109,7 +117,7 @@ def _best_descent(work: Workload, starts: list[Choice], budget: int) -> tuple[Ch
     for _, index in ranked:
         if spent >= budget:
             break
-        reached_ns, effort = descend(work, starts[index], budget - spent)
+        reached_ns, effort = descend(work, starts[index], budget - spent, LEVELS)
         spent += effort
         if reached_ns < best_ns or starts[index] is best:
             best, best_ns = starts[index], reached_ns

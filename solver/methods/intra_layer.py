@@ -14,13 +14,13 @@ from prescope.solver.result import HintUse, Limits, Statistics
 from prescope.solver.simulate import Choice, advance, new_choice, new_track, set_layer
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def split_layers(work: Workload, tables: LayerTables, choice: Choice) -> None:
     """Write each layer's best split, simulated exactly with copies from its own gate on."""
     track = new_track(work)
     no_order = np.empty(0, dtype=np.int64)
     for layer in range(work.dense_ns.shape[0]):
-        best, best_end = 0, np.int64(0)
+        best, best_end = 0, 0
         limit = tables.max_copies[layer] if work.slots > 0 else 0
         least = 0 if work.host_computes else limit
         for copies in range(least, limit + 1):

@@ -20,72 +20,90 @@ from prescope.solver.build_plan import build_plan
 from prescope.solver.result import HintUse, Limits, Statistics
 from prescope.solver.simulate import Choice, Track, advance, new_choice, new_track, set_layer
 
+_FAR = 1 << 60
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+
+@numba.njit(cache=True)
 def _end(
     work: Workload, tables: LayerTables, choice: Choice, layer: int, copies: int, ahead: int, track: Track
 ) -> int:
     set_layer(work, layer, copies, tables.demoted[layer, copies], choice)
-    return advance(work, choice, layer, ahead, track, np.empty(0, dtype=np.int64))  # type: ignore[no-any-return]
+    return advance(work, choice, layer, ahead, track, np.empty(0, dtype=np.int64))
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _walk(
+@numba.njit(cache=True)
+def _best_split(
     work: Workload,
     tables: LayerTables,
     choice: Choice,
     layer: int,
-    start: int,
+    guess: int,
     least: int,
     ahead: int,
     track: Track,
-    joint: bool,
     inner: IntArray,
 ) -> tuple[int, int]:
-    """Marginal search from ``start``: step up or down while the end (of the next layer, if joint) falls."""
+    """Marginal search from ``guess``: fewer copies while no worse, else more while better.
+
+    With ``inner`` the next layer's end counts, its own split found likewise from ``inner[0]``, which is
+    updated: it moves little between neighbouring splits of this layer.
+    """
     limit = tables.max_copies[layer] if work.slots > 0 else 0
-    best = min(max(start, least), limit)
-    best_end = _joint_end(work, tables, choice, layer, best, ahead, track, joint, inner)
-    for step in (-1, 1):
-        while least <= best + step <= limit:
-            end = _joint_end(work, tables, choice, layer, best + step, ahead, track, joint, inner)
-            if end > best_end or (end == best_end and step > 0):
-                break
-            best, best_end = best + step, end
+    start = min(max(guess, least), limit)
+    copies, best, best_end, best_inner = start, start, _FAR, 0
+    step = -1
+    while least <= copies <= limit:
+        end = _end(work, tables, choice, layer, copies, ahead, track)
+        if inner.shape[0] > 0:
+            all_missing = tables.max_copies[layer + 1]
+            next_least = 0 if work.host_computes else all_missing
+            inner[0], end = _best_split_alone(
+                work, tables, choice, layer + 1, inner[0], next_least, ahead, track
+            )
+        if end < best_end or (end == best_end and step < 0):
+            best, best_end = copies, end
+            best_inner = inner[0] if inner.shape[0] > 0 else 0
+            copies += step
+            if copies >= least:
+                continue
+        if step > 0 or best != start:
+            break
+        step, copies = 1, start + 1
+    if inner.shape[0] > 0:
+        inner[0] = best_inner
     return best, best_end
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _joint_end(
+@numba.njit(cache=True)
+def _best_split_alone(
     work: Workload,
     tables: LayerTables,
     choice: Choice,
     layer: int,
-    copies: int,
+    guess: int,
+    least: int,
     ahead: int,
     track: Track,
-    joint: bool,
-    inner: IntArray,
-) -> int:
-    end = _end(work, tables, choice, layer, copies, ahead, track)
-    if not joint:
-        return end  # type: ignore[no-any-return]
-    # The next layer's best split moves little between neighbouring splits of this one.
-    least = 0 if work.host_computes else tables.max_copies[layer + 1]
-    limit = tables.max_copies[layer + 1] if work.slots > 0 else 0
-    best = min(max(inner[0], least), limit)
-    best_end = _end(work, tables, choice, layer + 1, best, ahead, track)
-    for step in (-1, 1):
-        while least <= best + step <= limit:
-            other = _end(work, tables, choice, layer + 1, best + step, ahead, track)
-            if other > best_end or (other == best_end and step > 0):
-                break
-            best, best_end = best + step, other
-    inner[0] = best
-    return best_end  # type: ignore[no-any-return]
+) -> tuple[int, int]:
+    """As `_best_split` without a next layer; a copy of its loop, since compiled code cannot recurse here."""
+    limit = tables.max_copies[layer] if work.slots > 0 else 0
+    start = min(max(guess, least), limit)
+    copies, best, best_end = start, start, _FAR
+    step = -1
+    while least <= copies <= limit:
+        end = _end(work, tables, choice, layer, copies, ahead, track)
+        if end < best_end or (end == best_end and step < 0):
+            best, best_end = copies, end
+            copies += step
+            if copies >= least:
+                continue
+        if step > 0 or best != start:
+            break
+        step, copies = 1, start + 1
+    return best, best_end
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _issued(work: Workload, layer: int, wanted: int, track: Track) -> int:
     """How many of the ``wanted`` copies of ``layer`` start before its gate."""
     gate = track.starts_ns[layer] + work.dense_ns[layer]
@@ -96,15 +114,15 @@ def _issued(work: Workload, layer: int, wanted: int, track: Track) -> int:
         begin = max(link, release)
         if copy >= work.slots:
             if copy - work.slots >= first:
-                return copy - first
+                return int(copy - first)
             begin = max(begin, track.free_ns[copy - work.slots])
         if begin >= gate:
-            return copy - first
+            return int(copy - first)
         link = begin + work.copy_ns[layer]
     return wanted
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def split_pairs(work: Workload, tables: LayerTables, choice: Choice) -> None:
     """Write the split of every layer."""
     layers = work.dense_ns.shape[0]
@@ -115,16 +133,15 @@ def split_pairs(work: Workload, tables: LayerTables, choice: Choice) -> None:
     guess = 0
     for layer in range(layers):
         least = issued if work.host_computes else tables.max_copies[layer]
-        own, _ = _walk(work, tables, choice, layer, guess, least, ahead, track, False, inner)
-        copies = own
+        copies, _ = _best_split_alone(work, tables, choice, layer, guess, least, ahead, track)
+        guess = copies
         joint = ahead == 1 and layer + 1 < layers
         if joint:
-            inner[0] = own
-            copies, _ = _walk(work, tables, choice, layer, own, least, ahead, track, True, inner)
-            _joint_end(work, tables, choice, layer, copies, ahead, track, True, inner)
+            inner[0] = copies
+            copies, _ = _best_split(work, tables, choice, layer, copies, least, ahead, track, inner)
+            guess = inner[0]
         _end(work, tables, choice, layer, copies, ahead, track)
         issued = _issued(work, layer + 1, inner[0], track) if joint else 0
-        guess = inner[0] if joint else own
 
 
 class PreSched:
