@@ -84,9 +84,7 @@ class SplitPolicy:
         wishes = outlook.wishes(float(end_ns[copies] - link_ns[copies])) if outlook else ()
         return GateDecision(gpu=gpu, cpu=cpu, demand=demand, prefetch=wishes)
 
-    def _choose(
-        self, state: GateState, outlook: Outlook | None, end_ns: IntArray, link_ns: IntArray
-    ) -> int:
+    def _choose(self, state: GateState, outlook: Outlook | None, end_ns: IntArray, link_ns: IntArray) -> int:
         most = int(end_ns.shape[0]) - 1
         if self._copies == "all" or not state.host_computes:
             return most
