@@ -200,32 +200,28 @@ class OnlineStep:
         self, layer: int, decision: GateDecision, gate_ns: int, next_gate_ns: int
     ) -> tuple[Transfer, ...]:
         copies: list[Transfer] = []
-        for ahead, expert in decision.prefetch:
-            if self._next_start_ns(gate_ns) is None or self._spare_slots() < 1:
-                break
-            start_ns = self._next_start_ns(gate_ns)
-            if start_ns is None or start_ns >= next_gate_ns:
+        # Where every missing expert must be copied, one slot always stays with the layer at hand.
+        spare = sum(free_ns is not None for free_ns in self._slot_free_ns) - (not self._host_computes)
+        for ahead, expert in decision.prefetch[: max(0, spare)]:
+            start_ns = max(self._link_ns, gate_ns, self._first_free()[0])
+            if start_ns >= next_gate_ns:
                 break
             copies.append(self._copy(layer + ahead, expert, layer, gate_ns))
         return tuple(copies)
 
-    def _spare_slots(self) -> int:
-        free = sum(free_ns is not None for free_ns in self._slot_free_ns)
-        return free if self._host_computes else free - 1
-
-    def _next_start_ns(self, gate_ns: int) -> int | None:
-        known = [free_ns for free_ns in self._slot_free_ns if free_ns is not None]
-        return max(self._link_ns, gate_ns, min(known)) if known else None
+    def _first_free(self) -> tuple[int, int]:
+        """When the first slot is free, and which."""
+        free = [(free_ns, slot) for slot, free_ns in enumerate(self._slot_free_ns) if free_ns is not None]
+        if not free:
+            raise ValueError(
+                f"expected a free slot among {len(self._slot_free_ns)}, got all of them held for later "
+                f"layers by policy {self._policy.name!r}"
+            )
+        return min(free)
 
     def _copy(self, layer: int, expert: int, gate: int, gate_ns: int) -> Transfer:
-        start_ns = self._next_start_ns(gate_ns)
-        if start_ns is None:
-            raise ValueError(
-                f"expected a slot for layer {layer} expert {expert}, got all {len(self._slot_free_ns)} "
-                f"held for later layers by policy {self._policy.name!r}"
-            )
-        free = [(free_ns, slot) for slot, free_ns in enumerate(self._slot_free_ns) if free_ns is not None]
-        slot = min(free)[1]
+        free_ns, slot = self._first_free()
+        start_ns = max(self._link_ns, gate_ns, free_ns)
         self._link_ns = start_ns + self._costs.copy_ns(layer)
         self._slot_free_ns[slot] = None
         self._landed[layer, expert] = (slot, self._link_ns)

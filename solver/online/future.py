@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 
 from prescope.formulation.demand import FloatArray, IntArray
@@ -92,9 +93,16 @@ class Outlook:
             lookahead=lookahead,
         )
 
-    def value_ns(self, lead_ns: float) -> float:
-        """Expected time of the coming layers when the link enters them with ``lead_ns`` to spare."""
-        return float(value_at(self.value[0], self._capped(lead_ns), float(self.copy_ns[0])))
+    def best_split(self, end_ns: IntArray, link_ns: IntArray) -> int:
+        """Number of on-demand copies after which layer and outlook together end earliest.
+
+        Parameters
+        ----------
+        end_ns, link_ns
+            End of the layer, and when the link is free, for every number of copies.
+        """
+        cap_ns = float(self.slots * self.copy_ns[0])
+        return int(_best_split(end_ns, link_ns, self.value[0], float(self.copy_ns[0]), cap_ns))
 
     def wishes(self, lead_ns: float) -> tuple[tuple[int, int], ...]:
         """Copies on the best path, ``(layers ahead, expert)`` in link order."""
@@ -119,6 +127,19 @@ class Outlook:
 
     def _capped(self, lead_ns: float) -> float:
         return min(float(lead_ns), float(self.slots * self.copy_ns[0]))
+
+
+@numba.njit(cache=True)
+def _best_split(
+    end_ns: IntArray, link_ns: IntArray, value: FloatArray, step_ns: float, cap_ns: float
+) -> int:
+    best, best_total = 0, np.inf
+    for copies in range(end_ns.shape[0]):
+        lead_ns = min(float(end_ns[copies] - link_ns[copies]), cap_ns)
+        total = end_ns[copies] + value_at(value, lead_ns, step_ns)
+        if total < best_total:
+            best, best_total = copies, total
+    return best
 
 
 def _worth_copying(forecast: LayerForecast) -> IntArray:

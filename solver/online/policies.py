@@ -92,9 +92,7 @@ class SplitPolicy:
             return 0
         if outlook is None:
             return int(end_ns.argmin())
-        leads = (end_ns - link_ns).tolist()
-        totals = [end + outlook.value_ns(lead) for end, lead in zip(end_ns, leads, strict=True)]
-        return int(np.argmin(totals))
+        return outlook.best_split(end_ns, link_ns)
 
 
 def _sorted(experts: IntArray, key: IntArray) -> IntArray:
