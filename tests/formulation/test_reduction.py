@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prescope.formulation.reduction import IMPOSSIBLE_NS, layer_table
-from prescope.formulation.relaxation import relaxed_table
+from prescope.formulation.relaxation import fill_relaxed_table
 
 
 def subsets(count: int):
@@ -31,6 +31,13 @@ def best_layer_ns(missing, residents, dense_ns: int, copies: int, host_computes:
 def columns(experts, *, descending: bool):
     rows = sorted(experts, reverse=descending)
     return tuple(np.array([row[side] for row in rows], dtype=np.int64) for side in (0, 1))
+
+
+def relaxed_table(missing_cpu_ns, *others):
+    """The relaxed rows as fresh arrays; what was in them must not matter."""
+    rows = np.full((2, len(missing_cpu_ns) + 1), -99, dtype=np.int64)
+    fill_relaxed_table(missing_cpu_ns, *others, *rows)
+    return rows
 
 
 host_ns = st.integers(0, 30)
