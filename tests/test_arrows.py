@@ -75,7 +75,7 @@ BROKEN = {
     "bare, by name": ("prescope.runtime.attach", "import importlib\nimportlib.import_module('solver')"),
     "bare, outside": (None, "from instances import load"),
     "heavy formulation": ("prescope.formulation.cost", "import torch"),
-    "heavy formulation, lazy": ("prescope.formulation.models", "def f():\n    from ortools.sat import x\n"),
+    "heavy formulation, lazy": ("prescope.formulation.cost", "def f():\n    from ortools.sat import x\n"),
 }
 
 ALLOWED = {
@@ -83,6 +83,7 @@ ALLOWED = {
     "same room": ("prescope.solver.dp", "from prescope.solver.base import Solver"),
     "relative, same room": ("prescope.solver.rules.own", "from ..base import Solver\nfrom . import common"),
     "foreign packages": ("prescope.solver.dp", "import networkx\nfrom ortools.sat.python import cp_model"),
+    "model builder": ("prescope.formulation.models.cp_sat", "from ortools.sat.python import cp_model"),
     "light formulation": ("prescope.formulation.cost", "import math, numpy\nfrom numba import njit"),
     "the face": ("prescope.cli", "from prescope.runtime import attach\nfrom prescope.report import gantt"),
     "a name inside a text": ("prescope.solver.dp", "text = 'import solver'"),

@@ -18,6 +18,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 }
 ROOMS = frozenset(MAY_IMPORT) - {"prescope"}
 FORMULATION_PACKAGES = frozenset({"numba", "numpy"})
+MODEL_BUILDERS = "prescope.formulation.models."
 IMPORT_FUNCTIONS = frozenset({"import_module", "__import__"})
 
 
@@ -103,5 +104,8 @@ def complaint(target: str, module: str | None) -> str | None:
             may = ", ".join(sorted(MAY_IMPORT[room])) or "no other room"
             return f"{room} imports {target}: expected one of {{{may}}}, got {other}"
     elif room == "formulation" and top not in sys.stdlib_module_names | FORMULATION_PACKAGES:
+        # Model builders describe a problem in a solver's own terms.
+        if top == "ortools" and module.startswith(MODEL_BUILDERS):
+            return None
         return f"formulation imports {top}: expected the standard library, numpy or numba"
     return None
