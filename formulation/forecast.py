@@ -25,8 +25,8 @@ class Forecast:
     probability: FloatArray
 
     def __post_init__(self) -> None:
-        expected = np.asarray(self.expected_tokens, dtype=np.float64)
-        probability = np.asarray(self.probability, dtype=np.float64)
+        expected = np.array(self.expected_tokens, dtype=np.float64)
+        probability = np.array(self.probability, dtype=np.float64)
         if expected.ndim != 1 or expected.shape != probability.shape:
             raise ValueError(
                 f"expected two arrays of shape [experts], got {expected.shape} and {probability.shape}"
@@ -37,5 +37,7 @@ class Forecast:
                 "expected finite expected_tokens >= 0 and probability in [0, 1], "
                 f"got {expected.min()}..{expected.max()} and {probability.min()}..{probability.max()}"
             )
+        expected.flags.writeable = False
+        probability.flags.writeable = False
         object.__setattr__(self, "expected_tokens", expected)
         object.__setattr__(self, "probability", probability)
