@@ -38,7 +38,7 @@ class StepTrace:
     carried
         ``(layer, expert)`` of copies that were still under way at the end; their end is a forecast.
     link_busy_ns
-        How long after the step's end the link stays busy with them.
+        How long after the step's end the link stays busy with them, or with those of earlier steps.
     bytes_moved
         Modelled bytes of all copies.
     row_bytes_moved

@@ -35,7 +35,18 @@ class Node:
         What a computation does, ``None`` for the built-in check of its weights.
     """
 
-    __slots__ = ("end_ns", "op", "overran", "start_ns", "state", "step", "submitted_ns", "waits", "work")
+    __slots__ = (
+        "end_ns",
+        "not_before_ns",
+        "op",
+        "overran",
+        "start_ns",
+        "state",
+        "step",
+        "submitted_ns",
+        "waits",
+        "work",
+    )
 
     def __init__(self, op: Op, step: int, waits: tuple[Node, ...], work: Work | None) -> None:
         self.op = op
@@ -43,6 +54,7 @@ class Node:
         self.waits = waits
         self.work = work
         self.state = NodeState.QUEUED
+        self.not_before_ns = 0
         self.submitted_ns = 0
         self.start_ns = 0
         self.end_ns = 0
@@ -68,11 +80,14 @@ class StepNodes:
         Which step.
     origin_ns
         Its beginning on the backend's clock.
+    link_free_ns
+        None of its copies starts before that time.
     """
 
-    def __init__(self, number: int, origin_ns: int) -> None:
+    def __init__(self, number: int, origin_ns: int, link_free_ns: int = 0) -> None:
         self.number = number
         self.origin_ns = origin_ns
+        self.link_free_ns = link_free_ns
         self.nodes: list[Node] = []
         self._computes: dict[int, list[Node]] = {}
 
@@ -81,6 +96,8 @@ class StepNodes:
         if op.id != len(self.nodes):
             raise PlanError(f"expected operation {len(self.nodes)} of the step, got {op.describe()}")
         node = Node(op, self.number, tuple(self.nodes[wait] for wait in op.waits), work)
+        if op.kind is OpKind.COPY:
+            node.not_before_ns = self.link_free_ns
         self.nodes.append(node)
         if op.kind is OpKind.COMPUTE:
             self._computes.setdefault(op.layer, []).append(node)

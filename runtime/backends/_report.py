@@ -27,6 +27,7 @@ def step_trace(
     backend: str,
     model_ns: Callable[[int], int],
     end_ns: int,
+    link_free_ns: int,
     timed: bool,
     degraded: Sequence[str] = (),
     dilation: float = 1.0,
@@ -45,6 +46,8 @@ def step_trace(
         From the backend's clock to modelled time since the step began.
     end_ns
         End of the step on the backend's clock.
+    link_free_ns
+        When the link has done all copies, those of earlier steps included, on the backend's clock.
     timed
         Whether overruns mean anything.
     degraded, dilation
@@ -63,7 +66,7 @@ def step_trace(
         backend=backend,
         schedule=Schedule(tasks=tuple(tasks), layer_end_ns=_layer_ends(tasks), makespan_ns=makespan_ns),
         carried=tuple((node.op.layer, node.op.expert or 0) for node in carried),
-        link_busy_ns=max((model_ns(node.end_ns) - makespan_ns for node in carried), default=0),
+        link_busy_ns=max(0, model_ns(link_free_ns) - makespan_ns),
         bytes_moved=sum(node.op.size_bytes for node in copies),
         row_bytes_moved=sum(store.row_bytes(node.op.layer) for node in copies),
         violations=_violations(nodes) if timed else (),

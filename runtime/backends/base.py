@@ -50,7 +50,8 @@ class Backend(Protocol):
         ops
             As `ProgramBuilder.begin_step` gives them.
         link_busy_ns
-            The link accepts nothing before that time; copies carried over from the step before count anyway.
+            None of the step's copies starts before that time. Those carried over from the step before keep
+            the link busy anyway, whether they are counted here or not.
         """
 
     def dense_begin(self, op: Op) -> None:

@@ -6,6 +6,7 @@ from prescope.formulation import CostModel, LinearTime, Link
 from prescope.runtime import (
     DeviceArena,
     ExecutionError,
+    OpKind,
     PlanError,
     ProgramBuilder,
     Stepper,
@@ -15,6 +16,8 @@ from prescope.runtime import (
     verify,
 )
 from prescope.runtime.backends.cpu import CpuOptions
+from prescope.runtime.backends.delays import Delay
+from prescope.runtime.backends.sim import SimOptions
 
 LAYERS, EXPERTS = 2, 11
 COSTS = CostModel(
@@ -24,6 +27,7 @@ COSTS = CostModel(
     cpu=(LinearTime(fixed_ns=700),),
     dense=(LinearTime(fixed_ns=300),),
 )
+LONG_COPY = Delay(kind=OpKind.COPY, layer=1, expert=8, extra_ns=10**8)
 OPTIONS = {"sim": None, "cpu": CpuOptions(dilation=20.0)}
 
 
@@ -32,10 +36,10 @@ def name(request):
     return request.param
 
 
-def machine(name, slots):
+def machine(name, slots, options=None):
     store = synthetic_store(layers=LAYERS, experts=EXPERTS)
     arena = DeviceArena(store, residents=((),) * LAYERS, slots=slots)
-    backend = open_backend(name, store, arena, OPTIONS[name])
+    backend = open_backend(name, store, arena, options or OPTIONS[name])
     builder = ProgramBuilder(costs=COSTS, experts=EXPERTS, slots=slots, residents=((),) * LAYERS)
     return backend, Stepper(builder, backend)
 
@@ -109,5 +113,48 @@ def test_a_prefetch_that_nobody_uses_holds_nothing_up(name):
         again = step(stepper, 2, [3, 4])
         assert trace.bytes_moved == 5 * 1000
         assert again.bytes_moved == 4 * 1000
+    finally:
+        backend.close()
+
+
+def test_copies_left_over_for_several_steps_are_carried_and_counted(name):
+    backend, stepper = machine(name, 4)
+    one, step_ns = 1000, LAYERS * (300 + 700)
+    try:
+        # Four copies of 1000 ns from 2000 ns on, against steps of 2000 ns; later steps copy nothing.
+        waiting = [4 * one, 2 * one, 0]
+        for turn, busy_ns in enumerate(waiting):
+            first = [(1, expert, expert) for expert in range(4)] if turn == 0 else []
+            stepper.begin_step(first, batch_tokens=1, link_busy_ns=0 if turn else 2 * one)
+            for layer in range(LAYERS):
+                stepper.dense_begin(layer)
+                stepper.dense_end()
+                stepper.wait(stepper.submit(layer, cpu=[(5, 1)]))
+            trace = stepper.end_step()
+            if name == "sim":
+                assert trace.makespan_ns == step_ns
+                assert trace.link_busy_ns == busy_ns
+                assert len(trace.carried) == (0 if turn else 4)
+        step(stepper, 2, [3, 4])
+    finally:
+        backend.close()
+
+
+def test_a_copy_left_over_from_an_older_step_does_not_spoil_what_follows_a_reset(name):
+    # On the emulated machine a copy takes a second, so it is surely under way.
+    options = None if name == "sim" else CpuOptions(dilation=10.0, delays=(LONG_COPY,))
+    backend, stepper = machine(name, 4, options or SimOptions(delays=(LONG_COPY,)))
+    try:
+        for turn in range(3):
+            stepper.begin_step([(1, 8, 0)] if turn == 0 else [], batch_tokens=1)
+            for layer in range(LAYERS):
+                stepper.dense_begin(layer)
+                stepper.dense_end()
+                stepper.wait(stepper.submit(layer, cpu=[(5, 1)]))
+            trace = stepper.end_step()
+            assert trace.link_busy_ns > 0
+        backend.cancel()
+        stepper.reset()
+        step(stepper, 4, [0, 1, 2, 3])
     finally:
         backend.close()

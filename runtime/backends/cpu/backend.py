@@ -72,9 +72,9 @@ class CpuBackend:
             raise ExecutionError("expected end_step or reset before the next begin_step, got none")
         self._slack_before = set_timer_slack(1)
         origin_ns = now_ns()
-        self._step = StepNodes(self._count, origin_ns)
+        link_free_ns = origin_ns + round(link_busy_ns * self._options.dilation)
+        self._step = StepNodes(self._count, origin_ns, link_free_ns)
         self._count += 1
-        self._board.link_free_ns = origin_ns + round(link_busy_ns * self._options.dilation)
         fork, *copies = self._add(ops, None)
         fork.start_ns = fork.end_ns = origin_ns
         fork.state = NodeState.DONE
@@ -117,13 +117,14 @@ class CpuBackend:
         node.state = NodeState.DONE
         self._end(step)
         with self._board.lock:
-            self._forecast_link(node.end_ns)
+            link_free_ns = self._forecast_link(node.end_ns)
             return step_trace(
                 step,
                 store=self._machine.store,
                 backend=self.name,
                 model_ns=lambda time_ns: self._model_ns(time_ns - step.origin_ns),
                 end_ns=node.end_ns,
+                link_free_ns=link_free_ns,
                 timed=True,
                 degraded=self._degraded,
                 dilation=self._options.dilation,
@@ -229,13 +230,14 @@ class CpuBackend:
         if self._slack_before is not None:
             set_timer_slack(self._slack_before)
 
-    def _forecast_link(self, from_ns: int) -> None:
+    def _forecast_link(self, from_ns: int) -> int:
         free_ns = from_ns
         for node in self._board.link_nodes():
             if node.state is NodeState.QUEUED or not node.start_ns:
-                node.start_ns = free_ns
+                node.start_ns = max(free_ns, node.not_before_ns)
             free_ns = max(from_ns, node.start_ns + self._machine.held_ns(node))
             node.end_ns = free_ns
+        return free_ns
 
     def _model_ns(self, real_ns: int) -> int:
         return round(real_ns / self._options.dilation)

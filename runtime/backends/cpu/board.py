@@ -27,7 +27,6 @@ class Board:
         self.slots = SlotTable(slots)
         self.lock = threading.Lock()
         self.failure: BaseException | None = None
-        self.link_free_ns = 0
         self.open_ns = 0  # modelled time of all that has not ended
         self._caller = threading.Condition(self.lock)
         self._ready = {stream: threading.Condition(self.lock) for stream in SIDE_STREAMS}
@@ -137,9 +136,13 @@ class Board:
                     self.slots.bury(node.op.slot)
 
     def recover(self, touched: Iterable[int]) -> None:
-        """Accept work again; nothing is believed of the slots named."""
+        """Accept work again; nothing is believed of the slots named and of those that were cut off."""
         with self.lock:
-            for slot in touched:
+            cut_off = (SlotState.LOADING, SlotState.IN_USE)
+            for slot in {
+                *touched,
+                *(slot for slot in range(len(self.slots)) if self.slots.state(slot) in cut_off),
+            }:
                 self.slots.spoil(slot)
             self.failure = None
             self._aborted = False

@@ -81,8 +81,8 @@ def _start_ns(node: Node, actual_end: int, nominal_end: int) -> int:
 def _carry_out(machine: Machine, node: Node, start_ns: int) -> int:
     """Do the real work and hold; returns when the operation ended but for late waking."""
     aborted = machine.board.aborted
-    if node.op.kind is OpKind.COPY and machine.board.link_free_ns > start_ns:
-        start_ns = machine.board.link_free_ns
+    if node.not_before_ns > start_ns:
+        start_ns = node.not_before_ns
         hold_until(start_ns, aborted)
     machine.board.begin(node, now_ns())
     deadline_ns = start_ns + machine.held_ns(node)

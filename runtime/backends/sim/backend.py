@@ -13,7 +13,7 @@ from prescope.runtime.backends.sim.effects import Effects
 from prescope.runtime.backends.sim.machine import Machine
 from prescope.runtime.backends.sim.options import SimOptions
 from prescope.runtime.errors import ExecutionError, StallError
-from prescope.runtime.program import Op, Program, Stream
+from prescope.runtime.program import Op, Program
 from prescope.runtime.slots import SlotTable
 from prescope.runtime.store import HostStore
 from prescope.runtime.trace import StepTrace
@@ -55,12 +55,10 @@ class SimBackend:
         self._require_usable()
         if self._step is not None:
             raise ExecutionError("expected end_step or reset before the next begin_step, got none")
-        self._step = StepNodes(self._count, self._machine.now_ns)
-        # The step before may still own a copy under way; older ones cannot.
-        self._steps = {number: step for number, step in self._steps.items() if number >= self._count - 1}
-        self._steps[self._count] = self._step
+        origin_ns = self._machine.now_ns
+        self._step = StepNodes(self._count, origin_ns, origin_ns + link_busy_ns)
+        self._steps = {self._count: self._step}
         self._count += 1
-        self._machine.block(Stream.LINK, self._machine.now_ns + link_busy_ns)
         fork = self._add(ops, None)[0]
         self._run(lambda: fork.state is NodeState.DONE, "the fork")
 
@@ -89,9 +87,9 @@ class SimBackend:
         step = self._open_step()
         node = self._add((op,), None)[0]
         self._run(lambda: node.state is NodeState.DONE, op.describe())
-        self._machine.forecast_link()
+        link_free_ns = self._machine.forecast_link()
         self._last_step, self._step = step, None
-        return self._trace(step, node.end_ns)
+        return self._trace(step, node.end_ns, link_free_ns)
 
     def replay(self, programs: Sequence[Program]) -> tuple[StepTrace, ...]:
         """Issue whole programs at once, one step each, so that only their own waits order anything.
@@ -117,7 +115,7 @@ class SimBackend:
         traces = []
         for step in steps:
             step.origin_ns = step.nodes[0].start_ns
-            traces.append(self._trace(step, step.nodes[-1].end_ns))
+            traces.append(self._trace(step, step.nodes[-1].end_ns, 0))
         return tuple(traces)
 
     def outcomes(self) -> dict[str, int]:
@@ -183,8 +181,9 @@ class SimBackend:
             raise self._failure
 
     def _abandon(self) -> None:
-        self._machine.clear()
+        cut_off = self._machine.clear()
         touched = {node.op.slot for step in self._steps.values() for node in step.nodes}
+        touched |= {node.op.slot for node in cut_off}
         self._effects.abandon({slot for slot in touched if slot is not None})
 
     def _duration_ns(self, node: Node) -> int:
@@ -194,14 +193,16 @@ class SimBackend:
         return length + extra_ns(self._options.delays, node.op, node.step)
 
     def _started(self, node: Node) -> None:
-        self._effects.started(node, self._steps[node.step], self._machine)
+        # A copy may be left from a step that is gone.
+        self._effects.started(node, self._steps.get(node.step), self._machine)
 
-    def _trace(self, step: StepNodes, end_ns: int) -> StepTrace:
+    def _trace(self, step: StepNodes, end_ns: int, link_free_ns: int) -> StepTrace:
         return step_trace(
             step,
             store=self._store,
             backend=self.name,
             model_ns=lambda time_ns: time_ns - step.origin_ns,
             end_ns=end_ns,
+            link_free_ns=link_free_ns,
             timed=False,
         )

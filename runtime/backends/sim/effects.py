@@ -42,7 +42,7 @@ class Effects:
         self._input: tuple[int, int] | None = None
         self._first: dict[Node, Tensor] = {}
 
-    def started(self, node: Node, step: StepNodes, machine: Machine) -> None:
+    def started(self, node: Node, step: StepNodes | None, machine: Machine) -> None:
         """The operation begins."""
         if node.op.kind is OpKind.COPY:
             self._begin_copy(node, machine)
@@ -50,7 +50,7 @@ class Effects:
             self._begin_compute(node)
         elif node.op.kind in (OpKind.DENSE, OpKind.JOIN):
             self._input = None
-            for compute in step.computes(node.op.layer - 1):
+            for compute in step.computes(node.op.layer - 1) if step else ():
                 if compute.state is not NodeState.DONE:
                     raise OrderError(
                         f"expected {compute.op.describe()} to be done before {node.op.describe()} starts"

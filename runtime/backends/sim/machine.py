@@ -30,24 +30,19 @@ class Machine:
         self._finished = finished
         self._queues: dict[Stream, deque[Node]] = {stream: deque() for stream in Stream}
         self._running: dict[Stream, Node | None] = dict.fromkeys(Stream)
-        self._blocked_until: dict[Stream, int] = dict.fromkeys(Stream, 0)
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = 0
 
     def push(self, node: Node) -> None:
         """Queue an operation on its stream; it starts with the next event loop at the earliest."""
         self._queues[node.op.stream].append(node)
+        if node.not_before_ns > self.now_ns:
+            self.at(node.not_before_ns, lambda: None)
 
     def at(self, time_ns: int, action: Callable[[], None]) -> None:
         """Call something at a virtual time; equal times keep their order of entry."""
         heapq.heappush(self._events, (time_ns, self._sequence, action))
         self._sequence += 1
-
-    def block(self, stream: Stream, until_ns: int) -> None:
-        """A stream starts nothing before that time."""
-        if until_ns > max(self.now_ns, self._blocked_until[stream]):
-            self._blocked_until[stream] = until_ns
-            self.at(until_ns, lambda: None)
 
     def run_until(self, reached: Callable[[], bool]) -> bool:
         """Let time pass until a condition holds; ``False`` when nothing can happen any more."""
@@ -60,30 +55,32 @@ class Machine:
             self.now_ns, _, action = heapq.heappop(self._events)
             action()
 
-    def forecast_link(self) -> None:
-        """Give queued copies the times they will have, all their waits being over."""
+    def forecast_link(self) -> int:
+        """Give queued copies the times they will have, no wait being open; returns when all are done."""
         running = self._running[Stream.LINK]
-        free_ns = max(self.now_ns, self._blocked_until[Stream.LINK], running.end_ns if running else 0)
+        free_ns = max(self.now_ns, running.end_ns if running else 0)
         for node in self._queues[Stream.LINK]:
-            node.start_ns = free_ns
-            free_ns += self._duration_ns(node)
+            node.start_ns = max(free_ns, node.not_before_ns)
+            free_ns = node.start_ns + self._duration_ns(node)
             node.end_ns = free_ns
+        return free_ns
 
     def waiting(self) -> list[Node]:
         """Operations at the head of their streams that have not started."""
         return [queue[0] for queue in self._queues.values() if queue]
 
-    def clear(self) -> None:
-        """Cancel everything that has not ended."""
+    def clear(self) -> list[Node]:
+        """Cancel everything that has not ended, and return it."""
         running = [node for node in self._running.values() if node is not None]
-        for node in (*running, *(node for queue in self._queues.values() for node in queue)):
+        open_nodes = [*running, *(node for queue in self._queues.values() for node in queue)]
+        for node in open_nodes:
             if not node.final:
                 node.state = NodeState.CANCELLED
         for stream in Stream:
             self._queues[stream].clear()
             self._running[stream] = None
-            self._blocked_until[stream] = 0
         self._events.clear()
+        return open_nodes
 
     def _start_ready(self) -> None:
         progress = True
@@ -93,7 +90,7 @@ class Machine:
                 if (
                     queue
                     and self._running[stream] is None
-                    and self._blocked_until[stream] <= self.now_ns
+                    and queue[0].not_before_ns <= self.now_ns
                     and queue[0].ready
                 ):
                     self._start(stream, queue.popleft())
