@@ -158,7 +158,11 @@ class OnlineStep:
         forecasts = []
         for horizon in range(1, ahead + 1):
             target = layer + horizon
-            gpu_ns, cpu_ns = self._tables.expected_ns(target, self._forecast(layer, horizon))
+            forecast = self._forecast(layer, horizon)
+            gpu_ns, cpu_ns = self._tables.expected_ns(target, forecast)
+            if not self._host_computes:
+                # What is not brought ahead costs its copy later, as it would cost the host's work elsewhere.
+                cpu_ns = forecast.probability * self._costs.copy_ns(target)
             held = self._resident[target].copy()
             held[[expert for (owner, expert) in self._landed if owner == target]] = True
             forecasts.append(
