@@ -10,7 +10,8 @@ A decision ``m`` gives, with the lead ``q`` that the layer's lookahead lets it u
 ``end(m, q) = max(table[m], (m * copy - q) + last[m])``   (the second where copies are still under way)
 ``q' = min(slots, q + end - stall - m * copy)``
 
-where ``stall`` is the time the link waits for a slot because none of this layer's is freed yet.
+where ``stall`` is the time the link waits for a slot because none of this layer's is freed yet, the slots that
+this layer leaves being filled with copies of the next.
 The slope ``-V'(q)`` is the price of link time.
 """
 
@@ -45,6 +46,7 @@ def _choose(
     max_copies: int,
     dense_ns: int,
     copy_ns: int,
+    copy_next_ns: int,
     lead_ns: float,
     held_ns: float,
     lookahead: int,
@@ -66,7 +68,6 @@ def _choose(
     first_late = 1
     if base_lead > 0.0:
         first_late = int(base_lead / copy_ns) + 1
-    space = float(slots * copy_ns) - held_ns
     first_free = float(dense_ns)
     if max_copies > 0:
         first_free += last_ns[1]
@@ -86,6 +87,8 @@ def _choose(
         if not on_demand:
             lead = min(base_lead, work) if lookahead == 1 else base_lead
             busy = first_free if copies > 0 else end
+            # Slots that this layer leaves fill with the next layer's copies.
+            space = min(copies, slots) * copy_ns + max(slots - copies, 0) * copy_next_ns - held_ns
             stall = min(max(busy - space + max(lead, 0.0), 0.0), end)
             after = min(held_ns + lead + end - stall - work, cap_next_ns)
             if lookahead == 1:
@@ -166,6 +169,7 @@ def lead_dp(
                 limit,
                 dense_ns[layer],
                 copy_ns[layer],
+                copy_next,
                 min(point * step, caps_ns[layer]),
                 0.0,
                 lookahead,
@@ -186,6 +190,7 @@ def recourse(
     max_copies: int,
     dense_ns: int,
     copy_ns: int,
+    copy_next_ns: int,
     lead_ns: float,
     held_ns: float,
     lookahead: int,
@@ -209,6 +214,8 @@ def recourse(
     ----------
     table_ns, last_ns, max_copies, dense_ns, copy_ns
         This layer, as for `lead_dp`. ``max_copies`` is cut to 0 when ``slots == 0``.
+    copy_next_ns
+        Copy time of the next layer.
     lead_ns, held_ns
         See above, in nanoseconds of link time.
     lookahead, slots
@@ -235,6 +242,7 @@ def recourse(
         max_copies if slots > 0 else 0,
         dense_ns,
         copy_ns,
+        copy_next_ns,
         lead_ns,
         held_ns,
         lookahead,
@@ -286,6 +294,7 @@ def follow(
             max_copies[layer] if slots > 0 else 0,
             dense_ns[layer],
             copy_ns[layer],
+            copy_next,
             min(leads[layer], caps_ns[layer]),
             0.0,
             lookahead,

@@ -53,6 +53,7 @@ class ValueFunction:
             len(table_ns) - 1,
             self.dense_ns[layer],
             self.copy_ns[layer],
+            copy_next,
             float(min(lead_ns, self.caps_ns[layer])),
             0.0,
             self.lookahead,

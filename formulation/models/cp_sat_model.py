@@ -79,17 +79,13 @@ class CpSatModel:
     def read_plan(self, solver: cp_model.CpSolver) -> Plan:
         """The plan of the solver's current solution."""
         value = solver.value
+        gpu_ns = instance_arrays(self.instance).gpu_ns
         layers = []
         for layer in range(self.instance.layers):
             mine = [key for key in self.on_device if key[0] == layer]
             device = [key for key in mine if value(self.on_device[key])]
-            # Work without duration may share its start: the copies' order decides then.
-            device.sort(
-                key=lambda key: (
-                    value(self.compute_start[key]),
-                    value(self.copy_start[key]) if key in self.copy_start else -1,
-                )
-            )
+            # Work without duration may share its start with other work and must come before it.
+            device.sort(key=lambda key: (value(self.compute_start[key]), int(gpu_ns[key])))
             host = tuple(expert for _, expert in mine if (layer, expert) not in device)
             layers.append(LayerPlan(gpu=tuple(expert for _, expert in device), cpu=host))
         copied = [key for key in self.copy_start if value(self.on_device[key])]

@@ -1,0 +1,60 @@
+"""The certifier: reproducible, started from the dp plan, and never the loser of it."""
+
+from dataclasses import replace
+
+from brute_force import minimum
+from tiny_instances import make_instance, seeded
+
+from prescope.formulation import Plan
+from prescope.solver import HintUse, Limits, Status, solve
+from prescope.solver.methods.cp_sat import CpSat
+from prescope.solver.methods.dp import LeadDp, Polish
+
+WEAK = CpSat(start=LeadDp(polish=Polish.NONE))
+
+
+def test_proves_what_brute_force_finds() -> None:
+    for seed in range(40):
+        instance = make_instance(seeded(seed), max_layers=3, max_experts=3, max_missing=4)
+        result = solve(instance, method=WEAK)
+        assert result.status is Status.OPTIMAL
+        assert result.makespan_ns == minimum(instance)[0], seed
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    instance = replace(make_instance(seeded(7), max_layers=4, max_experts=6), link_ready_ns=5)
+    results = [solve(instance, method=WEAK, seed=3) for _ in range(2)]
+    first, second = (replace(result.plan, info=None) for result in results if result.plan)  # type: ignore[arg-type]
+    assert first == second
+    assert results[0].statistics.branches == results[1].statistics.branches
+
+
+def test_without_time_the_incumbent_stays() -> None:
+    stopped = 0
+    for seed in range(80):
+        instance = make_instance(seeded(seed), max_layers=5, max_experts=7)
+        start = solve(instance, method=LeadDp(polish=Polish.NONE))
+        result = solve(instance, method=WEAK, limits=Limits(deterministic_time=1e-6))
+        assert result.makespan_ns is not None and start.makespan_ns is not None
+        assert result.makespan_ns <= start.makespan_ns
+        stopped += result.status is Status.FEASIBLE
+    assert stopped > 0
+
+
+def test_a_weak_start_is_improved() -> None:
+    improved = 0
+    for seed in range(150):
+        result = solve(make_instance(seeded(seed), max_experts=6), method=WEAK)
+        assert result.makespan_ns is not None and result.statistics.start_makespan_ns is not None
+        improved += result.makespan_ns < result.statistics.start_makespan_ns
+    assert improved > 0
+
+
+def test_hints_are_used_or_refused_by_name() -> None:
+    instance = make_instance(seeded(11), max_layers=3, max_experts=4)
+    good = solve(instance, method="on-demand").plan
+    for method in ("dp", "cp-sat"):
+        assert solve(instance, method=method).statistics.hint is HintUse.ABSENT
+        assert solve(instance, method=method, hint=good).statistics.hint is HintUse.USED
+        assert solve(instance, method=method, hint=Plan(layers=())).statistics.hint is HintUse.INFEASIBLE
+    assert solve(instance, method="presched", hint=good).statistics.hint is HintUse.IGNORED
