@@ -30,7 +30,7 @@ TOLERANCE = 0.05
 ATTEMPTS = 4
 
 
-def run(backend, options, stretched=None):
+def run(backend, options, stretched=None, link_busy_ns=0):
     """One step; the stretched computation really takes so much longer when the backend runs in real time."""
     store = synthetic_store(layers=LAYERS, experts=EXPERTS)
     arena = DeviceArena(store, residents=RESIDENTS, slots=3)
@@ -42,7 +42,7 @@ def run(backend, options, stretched=None):
         time.sleep((lane_ns * DILATION + STRETCH_MS * 10**6) / 1e9)
 
     try:
-        stepper.begin_step([(0, 1, 0), (0, 2, 1)], batch_tokens=1)
+        stepper.begin_step([(0, 1, 0), (0, 2, 1)], batch_tokens=1, link_busy_ns=link_busy_ns)
         for layer in range(LAYERS):
             work = {expert: lambda _weights: None for expert in range(EXPERTS)}
             if stretched is not None and stretched[0] == layer:
@@ -168,3 +168,9 @@ def test_opening_a_backend_leaves_the_callers_thread_count_alone():
     finally:
         backend.close()
         torch.set_num_threads(before)
+
+
+def test_no_copy_starts_before_the_link_is_free():
+    for backend, options in (("sim", None), ("cpu", CpuOptions(dilation=DILATION))):
+        trace = run(backend, options, link_busy_ns=4000)
+        assert min(task.start_ns for task in trace.schedule.lane(Lane.LINK)) >= 4000
