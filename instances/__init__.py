@@ -2,6 +2,9 @@
 
 from prescope.instances.batches import BatchStep, decode_batches, popularity, prefill
 from prescope.instances.builders import build_instances
+from prescope.instances.cost_file import CostFile, read_costs, write_costs
+from prescope.instances.cost_provenance import CostProvenance, MachineDescription
+from prescope.instances.cost_series import MeasuredPoint, MeasuredSeries
 from prescope.instances.file_error import InstanceFileError
 from prescope.instances.instance_file import InstanceFile, instance_digest, read_instance, write_instance
 from prescope.instances.library import (
@@ -12,6 +15,7 @@ from prescope.instances.library import (
     load_library_plan,
     write_index,
 )
+from prescope.instances.model_fingerprint import ModelFingerprint
 from prescope.instances.plan_file import PlanFile, read_plan, write_plan
 from prescope.instances.provenance import Bounds, Provenance
 from prescope.instances.residents import choose_residents
@@ -30,10 +34,16 @@ __all__ = [
     "NOT_RECORDED",
     "BatchStep",
     "Bounds",
+    "CostFile",
+    "CostProvenance",
     "InstanceFile",
     "InstanceFileError",
     "LibraryEntry",
     "LibraryFault",
+    "MachineDescription",
+    "MeasuredPoint",
+    "MeasuredSeries",
+    "ModelFingerprint",
     "Phase",
     "PlanFile",
     "Provenance",
@@ -50,6 +60,7 @@ __all__ = [
     "load_library_plan",
     "popularity",
     "prefill",
+    "read_costs",
     "read_instance",
     "read_plan",
     "read_trace",
@@ -58,6 +69,7 @@ __all__ = [
     "synthetic_popularity",
     "synthetic_settings",
     "verify_library",
+    "write_costs",
     "write_index",
     "write_instance",
     "write_plan",

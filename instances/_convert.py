@@ -43,17 +43,10 @@ def at_field(field: str) -> Iterator[None]:
 
 def instance_record(instance: Instance) -> schema.InstanceRecord:
     """The record of an instance."""
-    costs, predicted = instance.costs, instance.predicted
+    predicted = instance.predicted
     return schema.InstanceRecord(
         name=instance.name,
-        costs=schema.CostsRecord(
-            source=costs.source,
-            expert_bytes=list(costs.expert_bytes),
-            link=schema.LinkRecord(bytes_per_s=costs.link.bytes_per_s, latency_ns=costs.link.latency_ns),
-            gpu=[_curve_record(curve) for curve in costs.gpu],
-            cpu=[_curve_record(curve) for curve in costs.cpu],
-            dense=[_curve_record(curve) for curve in costs.dense],
-        ),
+        costs=costs_record(instance.costs),
         demand=schema.DemandRecord(
             batch_tokens=instance.demand.batch_tokens, counts=instance.demand.counts.tolist()
         ),
@@ -87,14 +80,7 @@ def instance_from_record(record: schema.InstanceRecord) -> Instance:
         counts = np.array(record.demand.counts, dtype=np.int64)
         demand = Demand(counts=counts, batch_tokens=record.demand.batch_tokens)
     with at_field("instance.costs"):
-        costs = CostModel(
-            source=record.costs.source,
-            expert_bytes=tuple(record.costs.expert_bytes),
-            link=Link(bytes_per_s=record.costs.link.bytes_per_s, latency_ns=record.costs.link.latency_ns),
-            gpu=tuple(_curve(curve) for curve in record.costs.gpu),
-            cpu=tuple(_curve(curve) for curve in record.costs.cpu),
-            dense=tuple(_curve(curve) for curve in record.costs.dense),
-        )
+        costs = costs_from_record(record.costs)
         if costs.layers != layers:
             raise ValueError(f"expected costs for {layers} layers, got {costs.layers}")
         _require_64_bits(costs, demand, record.link_ready_ns)
@@ -117,6 +103,30 @@ def instance_from_record(record: schema.InstanceRecord) -> Instance:
             link_ready_ns=record.link_ready_ns,
             predicted=predicted,
         )
+
+
+def costs_record(costs: CostModel) -> schema.CostsRecord:
+    """The record of a cost model."""
+    return schema.CostsRecord(
+        source=costs.source,
+        expert_bytes=list(costs.expert_bytes),
+        link=schema.LinkRecord(bytes_per_s=costs.link.bytes_per_s, latency_ns=costs.link.latency_ns),
+        gpu=[_curve_record(curve) for curve in costs.gpu],
+        cpu=[_curve_record(curve) for curve in costs.cpu],
+        dense=[_curve_record(curve) for curve in costs.dense],
+    )
+
+
+def costs_from_record(record: schema.CostsRecord) -> CostModel:
+    """The cost model of a record; ``ValueError`` where values do not fit together."""
+    return CostModel(
+        source=record.source,
+        expert_bytes=tuple(record.expert_bytes),
+        link=Link(bytes_per_s=record.link.bytes_per_s, latency_ns=record.link.latency_ns),
+        gpu=tuple(_curve(curve) for curve in record.gpu),
+        cpu=tuple(_curve(curve) for curve in record.cpu),
+        dense=tuple(_curve(curve) for curve in record.dense),
+    )
 
 
 def _curve_record(curve: TimeCurve) -> schema.LinearRecord | schema.TableRecord:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from prescope.instances._atomic import atomic_file
+from prescope.instances._cost_schema import COSTS_FORMAT, CostDocument
 from prescope.instances._schema import (
     INSTANCE_FORMAT,
     LIBRARY_FORMAT,
@@ -28,20 +29,29 @@ from prescope.instances._schema import (
 from prescope.instances.file_error import InstanceFileError
 from prescope.instances.limits import MAX_FILE_BYTES, MAX_TEXT_BYTES, MAX_VALUES
 
-Document = TypeVar("Document", InstanceDocument, PlanDocument, LibraryDocument)
+Document = TypeVar("Document", InstanceDocument, PlanDocument, LibraryDocument, CostDocument)
 Content = TypeVar("Content")
 
 _FORMATS: dict[type[Any], str] = {
     InstanceDocument: INSTANCE_FORMAT,
     PlanDocument: PLAN_FORMAT,
     LibraryDocument: LIBRARY_FORMAT,
+    CostDocument: COSTS_FORMAT,
 }
-_READ_WITH = {INSTANCE_FORMAT: "read_instance", PLAN_FORMAT: "read_plan", LIBRARY_FORMAT: "list_library"}
+_READ_WITH = {
+    INSTANCE_FORMAT: "read_instance",
+    PLAN_FORMAT: "read_plan",
+    LIBRARY_FORMAT: "list_library",
+    COSTS_FORMAT: "read_costs",
+}
 _AT_FIELD = re.compile(r"^(?P<problem>.*?)(?: - at `(?P<field>.*)`)?$", re.DOTALL)
+# A refused value is quoted, and it may be as long as the file.
+_MAX_PROBLEM = 500
 _DAMAGED = "The file is damaged: fetch it again, or rebuild it with the command that made it"
 _ALTERED = "The content was altered after it was written: fetch it again, or write it anew"
 _BY_HAND = (
-    "Correct the field (docs/instances.md describes the layout), or write the file with prescope.instances"
+    "Correct the field (docs/instances.md and docs/profile.md describe the layouts), "
+    "or write the file with prescope.instances"
 )
 
 
@@ -52,7 +62,7 @@ class _Header(msgspec.Struct):
     version: Any = None
 
 
-def digest(document: InstanceDocument | PlanDocument | LibraryDocument) -> str:
+def digest(document: msgspec.Struct) -> str:
     """SHA-256 of the compact JSON of a document whose ``sha256`` is the empty text."""
     return hashlib.sha256(_encode(msgspec.structs.replace(document, sha256=""))).hexdigest()
 
@@ -153,6 +163,8 @@ def _decode(path: str | os.PathLike[str], text: bytes, kind: type[Any], remedy: 
         match = _AT_FIELD.match(str(error))
         field = (match["field"] if match else None) or "file"
         problem = match["problem"] if match else str(error)
+        if len(problem) > _MAX_PROBLEM:
+            problem = f"{problem[:_MAX_PROBLEM]}..."
         raise InstanceFileError(
             path, field.removeprefix("$").lstrip(".") or "file", problem, remedy
         ) from error
@@ -164,7 +176,7 @@ def _decode(path: str | os.PathLike[str], text: bytes, kind: type[Any], remedy: 
         raise InstanceFileError(path, "file", f"expected JSON, got {error}", _DAMAGED) from error
 
 
-def _encode(document: InstanceDocument | PlanDocument | LibraryDocument) -> bytes:
+def _encode(document: msgspec.Struct) -> bytes:
     return msgspec.json.encode(document)
 
 
