@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -34,15 +34,18 @@ class InstanceArrays:
     resident: npt.NDArray[np.bool_]
 
 
-_cache: WeakKeyDictionary[Instance, InstanceArrays] = WeakKeyDictionary()
+# By identity: hashing an instance reads all its counts, which costs more than planning a layer.
+_cache: dict[int, tuple[ref[Instance], InstanceArrays]] = {}
 
 
 def instance_arrays(instance: Instance) -> InstanceArrays:
     """The arrays of an instance, made once and kept as long as the instance lives."""
-    arrays = _cache.get(instance)
-    if arrays is None:
-        arrays = _build(instance)
-        _cache[instance] = arrays
+    key = id(instance)
+    entry = _cache.get(key)
+    if entry is not None and entry[0]() is instance:
+        return entry[1]
+    arrays = _build(instance)
+    _cache[key] = ref(instance, lambda _: _cache.pop(key, None)), arrays
     return arrays
 
 

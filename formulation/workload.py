@@ -82,13 +82,20 @@ def _insert(
 
 
 @numba.njit(cache=True)
-def _flatten(
+def flatten(
     active: npt.NDArray[np.bool_],
     resident: npt.NDArray[np.bool_],
     cpu_ns: IntArray,
     gpu_ns: IntArray,
     host_computes: bool,
 ) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]:
+    """Sort and flatten the activated experts of ``L`` layers of ``E`` experts (arrays ``[L, E]``).
+
+    Returns
+    -------
+    tuple
+        The last eight fields of `Workload`, in its order.
+    """
     layers, experts = active.shape
     missing_offsets = np.zeros(layers + 1, dtype=np.int64)
     resident_offsets = np.zeros(layers + 1, dtype=np.int64)
@@ -169,7 +176,7 @@ def layer_tables(work: Workload) -> LayerTables:
 def workload(instance: Instance) -> Workload:
     """Sort and flatten the activated experts of an instance."""
     arrays = instance_arrays(instance)
-    flat = _flatten(arrays.active, arrays.resident, arrays.cpu_ns, arrays.gpu_ns, instance.host_computes)
+    flat = flatten(arrays.active, arrays.resident, arrays.cpu_ns, arrays.gpu_ns, instance.host_computes)
     return Workload(
         slots=instance.slots,
         lookahead=min(instance.lookahead, instance.layers),

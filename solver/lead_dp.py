@@ -10,8 +10,8 @@ A decision ``m`` gives, with the lead ``q`` that the layer's lookahead lets it u
 ``end(m, q) = max(table[m], (m * copy - q) + last[m])``   (the second where copies are still under way)
 ``q' = min(slots, q + end - stall - m * copy)``
 
-where ``stall`` is the time the link waits for a slot because none of this layer's is freed yet, the slots that
-this layer leaves being filled with copies of the next.
+where ``stall`` is the time the link waits for a slot because none of this layer's is freed yet, the slots
+that this layer leaves being filled with copies of the next.
 The slope ``-V'(q)`` is the price of link time.
 """
 

@@ -4,8 +4,63 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numba
+import numpy as np
+import numpy.typing as npt
+
 from prescope.formulation.demand import FloatArray, IntArray
+from prescope.formulation.reduction import layer_table
+from prescope.formulation.workload import flatten
 from prescope.solver.lead_dp import recourse
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@numba.njit(cache=True)
+def _replan(
+    active: BoolArray,
+    resident: BoolArray,
+    cpu_ns: IntArray,
+    gpu_ns: IntArray,
+    host_computes: bool,
+    layer: int,
+    lead_ns: float,
+    value_ns: FloatArray,
+    dense_ns: IntArray,
+    copy_ns: IntArray,
+    caps_ns: FloatArray,
+    slots: int,
+    q_grid: int,
+    lookahead: int,
+) -> tuple[int, int, IntArray, IntArray]:
+    """Sort, table and recourse in one compiled call."""
+    flat = flatten(
+        active.reshape(1, -1),
+        resident.reshape(1, -1),
+        cpu_ns.reshape(1, -1),
+        gpu_ns.reshape(1, -1),
+        host_computes,
+    )
+    table, last, demoted = layer_table(
+        flat[2], flat[3], flat[6], flat[7], dense_ns[layer], flat[1].shape[0], host_computes
+    )
+    copy_next = copy_ns[min(layer + 1, copy_ns.shape[0] - 1)]
+    copies, _, _, _ = recourse(
+        table,
+        last,
+        flat[1].shape[0],
+        dense_ns[layer],
+        copy_ns[layer],
+        copy_next,
+        min(lead_ns, caps_ns[layer]),
+        0.0,
+        lookahead,
+        slots,
+        min(caps_ns[layer + 1], float(slots * copy_next)),
+        value_ns[layer + 1],
+        copy_next / q_grid,
+    )
+    return copies, demoted[copies], flat[1], flat[5]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,32 +89,54 @@ class ValueFunction:
     q_grid: int
     lookahead: int
 
-    def recourse(self, layer: int, table_ns: IntArray, last_ns: IntArray, lead_ns: float) -> int:
-        """How many experts ``layer`` should copy, its table being ``table_ns`` and the lead ``lead_ns``.
+    def replan(
+        self,
+        layer: int,
+        lead_ns: float,
+        *,
+        active: BoolArray,
+        resident: BoolArray,
+        cpu_ns: IntArray,
+        gpu_ns: IntArray,
+        host_computes: bool = True,
+    ) -> tuple[IntArray, IntArray]:
+        """Per-layer recourse: what to do once the layer's true counts are known.
 
         Parameters
         ----------
         layer
             Which layer.
-        table_ns, last_ns
-            Its true table (`prescope.formulation.reduction.layer_table`), int64 ``[M + 1]``.
         lead_ns
-            Lead on entering it.
+            Link time already spent, on entering the layer, on copies for it and later ones; negative while
+            the link is busy with older work.
+        active, resident
+            Whether each expert has tokens, and whether its weights are pinned on the device; bool ``[E]``.
+        cpu_ns, gpu_ns
+            True times of the layer's experts, int64 ``[E]``.
+        host_computes
+            As in the instance.
+
+        Returns
+        -------
+        copied
+            Missing experts to run on the device, in copy order.
+        demoted
+            Residents to run on the host.
         """
-        copy_next = int(self.copy_ns[min(layer + 1, len(self.copy_ns) - 1)])
-        chosen = recourse(
-            table_ns,
-            last_ns,
-            len(table_ns) - 1,
-            self.dense_ns[layer],
-            self.copy_ns[layer],
-            copy_next,
-            float(min(lead_ns, self.caps_ns[layer])),
-            0.0,
-            self.lookahead,
+        copies, demoted, missing, residents = _replan(
+            active,
+            resident,
+            cpu_ns,
+            gpu_ns,
+            host_computes,
+            layer,
+            lead_ns,
+            self.value_ns,
+            self.dense_ns,
+            self.copy_ns,
+            self.caps_ns,
             self.slots,
-            float(min(self.caps_ns[layer + 1], self.slots * copy_next)),
-            self.value_ns[layer + 1],
-            copy_next / self.q_grid,
+            self.q_grid,
+            self.lookahead,
         )
-        return int(chosen[0])
+        return missing[:copies], residents[:demoted]

@@ -7,6 +7,7 @@ import pytest
 from cp_sat_judge import prove_optimum
 from tiny_instances import make_instance, seeded
 
+from prescope.formulation import instance_arrays
 from prescope.formulation.workload import layer_tables, workload
 from prescope.instances import read_instance
 from prescope.instances.synthetic import synthetic_instance
@@ -76,14 +77,28 @@ def test_a_finer_grid_stays_close() -> None:
     assert abs(coarse.gap - fine.gap) <= 0.001
 
 
-def test_the_kept_value_function_repeats_the_plan_by_recourse() -> None:
+def test_the_kept_value_function_repeats_the_plan_and_follows_the_lead() -> None:
     instance = synthetic_instance("olmoe-1b-7b", "lab", 4, 0)
     work = workload(instance)
     tables = layer_tables(work)
     choice, _, function = quick_plan(work, tables)
-    first = int(choice.take[: work.missing_offsets[1]].sum())
-    most = int(tables.max_copies[0]) + 1
-    assert function.recourse(0, tables.table_ns[0, :most], tables.last_ns[0, :most], 0.0) == first
+    arrays = instance_arrays(instance)
+
+    def replan(lead_ns: float):
+        return function.replan(
+            0,
+            lead_ns,
+            active=arrays.active[0],
+            resident=arrays.resident[0],
+            cpu_ns=arrays.cpu_ns[0],
+            gpu_ns=arrays.gpu_ns[0],
+        )
+
+    copied, demoted = replan(0.0)
+    first = work.missing[: work.missing_offsets[1]]
+    assert copied.tolist() == first[choice.take[: len(first)]].tolist()
+    kept = choice.keep[: work.resident_offsets[1]]
+    assert demoted.tolist() == work.resident[: len(kept)][~kept].tolist()
     # A long lead costs nothing to use: everything worth copying is copied.
-    copies = function.recourse(0, tables.table_ns[0, :most], tables.last_ns[0, :most], 1e12)
-    assert copies == tables.useful[0]
+    assert len(replan(1e12)[0]) == tables.useful[0]
+    assert len(replan(-1e12)[0]) == 0

@@ -26,20 +26,20 @@ SEEDS = range(60)
 def instance_of(counts, **changes) -> Instance:
     counts = np.array(counts)
     layers, experts = counts.shape
-    fields = dict(
-        name="made",
-        costs=CostModel(
+    fields = {
+        "name": "made",
+        "costs": CostModel(
             expert_bytes=(700,) * layers,
             link=Link(bytes_per_s=10**9),
             gpu=(LinearTime(fixed_ns=60, per_token_ns=5),),
             cpu=(LinearTime(fixed_ns=300, per_token_ns=80),),
             dense=(LinearTime(fixed_ns=400),),
         ),
-        demand=Demand(counts=counts, batch_tokens=int(counts.max(initial=0))),
-        residents=((0,),) * layers,
-        slots=2,
-        lookahead=layers,
-    )
+        "demand": Demand(counts=counts, batch_tokens=int(counts.max(initial=0))),
+        "residents": ((0,),) * layers,
+        "slots": 2,
+        "lookahead": layers,
+    }
     return Instance(**(fields | changes))
 
 
