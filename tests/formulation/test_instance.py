@@ -128,7 +128,7 @@ def test_arrays_are_made_once_and_read_only():
     instance = make()
     arrays = instance_arrays(instance)
     assert instance_arrays(instance) is arrays
-    assert instance_arrays(make()).gpu_ns.tolist() == arrays.gpu_ns.tolist()  # an equal instance has equal arrays
+    assert instance_arrays(make()).gpu_ns.tolist() == arrays.gpu_ns.tolist()
     for name in ("copy_ns", "dense_ns", "gpu_ns", "cpu_ns", "active", "resident"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(arrays, name)[0] = 1
