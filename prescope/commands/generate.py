@@ -1,0 +1,174 @@
+"""``prescope generate``: text from a model whose experts stay on disk."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from prescope.runtime.plugin.load import Loaded, LoadProgress
+    from prescope.text_stream import TextStream
+
+
+def generate(
+    path: Annotated[Path, typer.Argument(help="Folder of a saved transformers model.")],
+    prompt: Annotated[str, typer.Option(help="Text to continue; - reads it from stdin.")],
+    expert_memory: Annotated[str, typer.Option(help="Memory for experts, such as 512MiB or 4GiB.")] = "1GiB",
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Tokens to generate at most.")] = 128,
+    policy: Annotated[str, typer.Option(help="What is kept and fetched.")] = "dp",
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16; auto: the model's own.")] = "auto",
+    temperature: Annotated[float, typer.Option(min=0, help="0 takes the likeliest token each time.")] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sampling and of the solver.")] = 0,
+    stats: Annotated[bool, typer.Option("--stats", help="Say at the end what it cost (stderr).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON (docs/json.md).")] = False,
+) -> None:
+    """Generate text with the experts on disk and a fixed memory for them, as the text comes."""
+    from prescope.commands.output import print_json, progress_console
+    from prescope.runtime.plugin.load import load
+    from prescope.text_stream import TextStream
+
+    text = sys.stdin.read() if prompt == "-" else prompt
+    tokenizer = _tokenizer(path)
+    inputs = _encode(tokenizer, text)
+    began = perf_counter_ns()
+    with _progress() as observe:
+        loaded = load(path, expert_memory, policy=policy, dtype=dtype, seed=seed, progress=observe)
+    load_ns = perf_counter_ns() - began
+    with loaded:
+        stream = TextStream(
+            tokenizer,
+            (lambda piece: None) if as_json else _show,
+            count_bytes=lambda: loaded.store.bytes_read,
+        )
+        try:
+            _run(loaded.model, inputs, stream, max_new_tokens, temperature=temperature, seed=seed)
+        finally:
+            if not as_json:
+                _show("\n")
+        document = _document(path, loaded, stream, load_ns) if stats or as_json else None
+    if as_json:
+        print_json(document)
+    elif document is not None:
+        progress_console().print(_summary(document), markup=False, soft_wrap=True)
+
+
+def _tokenizer(path: Path) -> Any:
+    from prescope.runtime.plugin.load.model_config import read_config
+
+    # First, because its messages are about this folder, and the tokenizer's about a hub.
+    read_config(path)
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(path, local_files_only=True)
+    except (ImportError, KeyError, RuntimeError, ValueError, OSError) as error:
+        raise ValueError(f"{path}: expected a tokenizer that transformers can load, got {error}") from error
+
+
+def _encode(tokenizer: Any, text: str) -> dict[str, Any]:
+    encoded = tokenizer(text, return_tensors="pt")
+    if encoded["input_ids"].numel() == 0:
+        raise ValueError(f"expected a prompt of at least one token, got {text!r}")
+    return {"input_ids": encoded["input_ids"], "attention_mask": encoded["attention_mask"]}
+
+
+def _run(
+    model: Any,
+    inputs: dict[str, Any],
+    stream: TextStream,
+    max_new_tokens: int,
+    *,
+    temperature: float,
+    seed: int,
+) -> None:
+    import torch
+
+    settings: dict[str, Any] = {"do_sample": True, "temperature": temperature}
+    if temperature == 0:
+        # The sampling settings that a checkpoint brings would only be warned about.
+        settings = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+    if model.generation_config.pad_token_id is None:
+        settings["pad_token_id"] = 0
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model.generate(**inputs, max_new_tokens=max_new_tokens, num_beams=1, streamer=stream, **settings)
+
+
+def _show(piece: str) -> None:
+    sys.stdout.write(piece)
+    sys.stdout.flush()
+
+
+def _document(path: Path, loaded: Loaded, stream: TextStream, load_ns: int) -> dict[str, Any]:
+    times, report = stream.times(), loaded.engine.report()
+    return {
+        "model": str(path),
+        "text": stream.text,
+        "policy": report.policy,
+        "predictor": report.predictor,
+        "backend": report.backend,
+        "expert_memory_bytes": report.expert_memory_bytes,
+        "arena_bytes": report.arena_bytes,
+        "experts_bytes": loaded.store.size_bytes,
+        "load_ns": load_ns,
+        "prompt_tokens": times.prompt_tokens,
+        "new_tokens": times.new_tokens,
+        "prefill_ns": times.prefill_ns,
+        "decode_ns": times.decode_ns,
+        "tokens_per_s": times.tokens_per_s,
+        "token_p50_ns": times.p50_ns,
+        "token_p99_ns": times.p99_ns,
+        "bytes_per_token": times.bytes_per_token,
+        "bytes_read": loaded.store.bytes_read,
+        "hit_rate": report.totals("decode").hit_rate,
+        "direct": loaded.store.direct,
+        "degraded": [*loaded.store.degraded, *report.degraded],
+    }
+
+
+def _summary(document: dict[str, Any]) -> str:
+    """A few lines for people; every figure is measured."""
+    from prescope.formulation import format_bytes
+
+    def known(name: str, form: Callable[[Any], str]) -> str:
+        return "-" if document[name] is None else form(document[name])
+
+    rate = known("tokens_per_s", "{:.2f}".format)
+    p50, p99 = known("token_p50_ns", _milliseconds), known("token_p99_ns", _milliseconds)
+    read = known("bytes_per_token", lambda value: format_bytes(round(value)))
+    hits = known("hit_rate", "{:.1%}".format)
+    held, whole = format_bytes(document["arena_bytes"]), format_bytes(document["experts_bytes"])
+    lines = [
+        f"{document['new_tokens']} tokens after {document['prompt_tokens']}: the first after "
+        f"{document['prefill_ns'] / 1e9:.2f} s, then {rate} tokens/s (p50 {p50}, p99 {p99})",
+        f"{read} read per token, hit rate {hits}; {held} of {whole} of experts in memory; "
+        f"policy {document['policy']}",
+    ]
+    return "\n".join([*lines, *(f"note: {text}" for text in document["degraded"])])
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value / 1e6:.1f} ms"
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[LoadProgress], None]]:
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from prescope.commands.output import progress_console
+
+    stderr = progress_console()
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=stderr, disable=not stderr.is_terminal, transient=True) as bar:
+        task = bar.add_task("reading dense weights", total=None)
+
+        def observe(progress: LoadProgress) -> None:
+            bar.update(task, completed=progress.done_bytes, total=progress.total_bytes)
+
+        yield observe
