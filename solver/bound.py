@@ -1,17 +1,20 @@
 """A lower bound on the makespan of every plan.
 
 A forward dynamic programme over layers whose state is the link time of all copies so far. Each state keeps a
-few labels ``(T, F)``: the layer starts no earlier than ``T``, and a link that has carried ``u`` of copies
-has done so no earlier than ``F + u``. One layer with ``m`` copies gives
+few labels ``(T, F, gates)``: the layer starts no earlier than ``T``; a link that has carried ``u`` of copies
+has done so no earlier than ``F + u``; recent gates were no earlier than these. One layer with ``m`` copies
+gives
 
 ``T' = max(T + table(m), F + u' + tail(m))``,
 
 with the relaxed table and tail of `prescope.formulation.relaxation`, and ``F`` rises
 
 - to ``t - (u + slots * copy)``: when the layer starts at most ``slots`` copies beyond ``u`` have begun, and
-  no slot is freed before ``t``, the gate plus the least device time (the layer's end if it copies nothing);
-- to ``gate - (u' + what the next lookahead - 1 layers could copy)``: later layers' copies are not released
-  before that gate.
+  no slot is freed before ``t``, the gate plus the least device time (plus the copy, if none may start before
+  the gate; the layer's end if it copies nothing);
+- to ``gate - v`` of the oldest gate kept, where ``v`` is the link time of all layers whose copies may start
+  before that gate: known where the label reaches back ``lookahead - 1`` layers, otherwise bounded by what the
+  layers not yet decided could copy at most.
 
 Every plan without wasted copies has a label below it, whatever the order of its copies. (Wasted copies only
 delay.) Labels beyond `_LABELS` are merged to their componentwise minimum, and copy times that differ between
@@ -30,45 +33,46 @@ from prescope.formulation.workload import Workload, workload
 from prescope.solver.quick import quick_choice
 
 _LABELS = 8
+# Gates are kept for lookaheads up to this plus one; longer ones bind little and would cost most.
+_GATES = 3
 _FAR = 1 << 60
 
 
 @numba.njit(cache=True)
-def _insert(times: IntArray, frees: IntArray, counts: IntArray, state: int, time: int, free: int) -> None:
-    """Add a label to a state's front, kept with increasing ``T`` and decreasing ``F``."""
-    row_t, row_f = times[state], frees[state]
+def _insert(labels: IntArray, counts: IntArray, state: int, new: IntArray) -> None:
+    """Add a label to a state's front of labels that do not dominate each other."""
+    front = labels[state]
+    size = new.shape[0]
     count = counts[state]
-    at = 0
-    while at < count and row_t[at] <= time:
-        if row_f[at] <= free:
+    kept = 0
+    for index in range(count):
+        below = above = True
+        for field in range(size):
+            below = below and front[index, field] <= new[field]
+            above = above and front[index, field] >= new[field]
+        if below:
             return
-        at += 1
-    end = at
-    while end < count and row_f[end] >= free:
-        end += 1
-    if end > at:
-        # Labels at..end-1 are dominated.
-        row_t[at], row_f[at] = time, free
-        for index in range(end, count):
-            row_t[index - end + at + 1], row_f[index - end + at + 1] = row_t[index], row_f[index]
-        counts[state] = count - (end - at) + 1
+        if not above:
+            if kept < index:
+                for field in range(size):
+                    front[kept, field] = front[index, field]
+            kept += 1
+    if kept < front.shape[0]:
+        for field in range(size):
+            front[kept, field] = new[field]
+        counts[state] = kept + 1
         return
-    for index in range(count, at, -1):
-        row_t[index], row_f[index] = row_t[index - 1], row_f[index - 1]
-    row_t[at], row_f[at] = time, free
-    counts[state] = count + 1
-    if counts[state] < row_t.shape[0]:
-        return
-    # Full: merge the two neighbours that lose least.
-    best, loss = 0, _FAR
-    for index in range(counts[state] - 1):
-        lost = min(row_t[index + 1] - row_t[index], row_f[index] - row_f[index + 1])
-        if lost < loss:
-            best, loss = index, lost
-    row_f[best] = row_f[best + 1]
-    for index in range(best + 1, counts[state] - 1):
-        row_t[index], row_f[index] = row_t[index + 1], row_f[index + 1]
-    counts[state] -= 1
+    # Full: the new label and the one it loses least with become their minimum.
+    nearest, least = 0, _FAR
+    for index in range(kept):
+        lost = 0
+        for field in range(size):
+            lost += abs(front[index, field] - new[field])
+        if lost < least:
+            nearest, least = index, lost
+    for field in range(size):
+        front[nearest, field] = min(front[nearest, field], new[field])
+    counts[state] = kept
 
 
 @numba.njit(cache=True)
@@ -104,20 +108,20 @@ def _forward(work: Workload, units: IntArray, unit_ns: int, upper_ns: int) -> in
     states = 1
     for layer in range(layers):
         states += most[layer] * units[layer]
-    times = np.zeros((states, _LABELS), dtype=np.int64)
-    frees = np.zeros((states, _LABELS), dtype=np.int64)
+    back = work.lookahead - 1 if 1 < work.lookahead < min(layers, _GATES + 2) else 0
+    labels = np.zeros((states, _LABELS, 2 + back), dtype=np.int64)
     counts = np.zeros(states, dtype=np.int64)
-    next_times = np.zeros((states, _LABELS), dtype=np.int64)
-    next_frees = np.zeros((states, _LABELS), dtype=np.int64)
+    next_labels = np.zeros((states, _LABELS, 2 + back), dtype=np.int64)
     next_counts = np.zeros(states, dtype=np.int64)
+    new = np.zeros(2 + back, dtype=np.int64)
     counts[0] = 1
-    frees[0, 0] = work.link_ready_ns
+    labels[0, 0, 1] = work.link_ready_ns
     reach = 0
     for layer in range(layers):
         dense, tail = work.dense_ns[layer], tails[layer]
         ahead = 0
-        for later in range(layer + 1, min(layers, layer + work.lookahead)):
-            ahead += (work.missing_offsets[later + 1] - work.missing_offsets[later]) * units[later]
+        for later in range(layer + 1, min(layers, layer - back + work.lookahead)):
+            ahead += most[later] * units[later]
         largest = units[layer]
         for later in range(layer + 1, min(layers, layer + 1 + work.lookahead)):
             largest = max(largest, units[later])
@@ -127,38 +131,47 @@ def _forward(work: Workload, units: IntArray, unit_ns: int, upper_ns: int) -> in
         next_reach = 0
         for state in range(reach + 1):
             for label in range(counts[state]):
-                start, free = times[state, label], frees[state, label]
+                start, free = labels[state, label, 0], labels[state, label, 1]
                 gate = start + dense
                 if work.lookahead == 0:
                     free = max(free, gate - state * unit_ns)
+                oldest = labels[state, label, 1 + back] if back > 0 else gate
                 for copies in range(most[layer] + 1):
                     after = state + copies * units[layer]
                     end = start + tables[layer, copies]
-                    opened = gate + tail[1] if copies > 0 else end
+                    opened = end
                     if copies > 0:
+                        opened = gate + tail[1] + (work.copy_ns[layer] if work.lookahead == 0 else 0)
                         end = max(end, free + after * unit_ns + tail[copies])
-                        if copies > work.slots:
-                            late = (copies - work.slots) * units[layer] * unit_ns
-                            end = max(end, opened + late + tail[1])
+                        # Copies beyond the slots wait for them, and one slot serves at least so many more.
+                        waiting = copies - work.slots
+                        if waiting > 0:
+                            more = (waiting + work.slots - 1) // work.slots
+                            end = max(end, opened + waiting * work.copy_ns[layer] + tail[1])
+                            end = max(end, opened + more * (work.copy_ns[layer] + tail[1]))
                     if end + to_go[layer + 1] >= upper_ns:
                         if free + after * unit_ns + to_go[layer + 1] >= upper_ns:
                             break
                         continue
-                    if copies == 0:
-                        opened = end
                     later_free = max(free, opened - (state + room) * unit_ns)
                     if work.lookahead > 0:
-                        later_free = max(later_free, gate - (after + ahead) * unit_ns)
-                    _insert(next_times, next_frees, next_counts, after, end, later_free)
+                        later_free = max(later_free, oldest - (after + ahead) * unit_ns)
+                    new[0], new[1] = end, later_free
+                    # A gate that cannot raise F any more counts as just not raising it.
+                    idle = later_free + after * unit_ns
+                    for field in range(back - 1, 0, -1):
+                        new[2 + field] = max(labels[state, label, 1 + field], idle)
+                    if back > 0:
+                        new[2] = max(gate, idle)
+                    _insert(next_labels, next_counts, after, new)
                     next_reach = max(next_reach, after)
-        times, next_times = next_times, times
-        frees, next_frees = next_frees, frees
+        labels, next_labels = next_labels, labels
         counts, next_counts = next_counts, counts
         reach = next_reach
     least = upper_ns
     for state in range(reach + 1):
-        if counts[state] > 0:
-            least = min(least, times[state, 0])
+        for label in range(counts[state]):
+            least = min(least, labels[state, label, 0])
     return int(least)
 
 
