@@ -114,6 +114,28 @@ def preset(name: str, *, layers: int | None = None) -> Preset:
     if not separator:
         raise ValueError(f"expected a preset of the form 'model@machine', got {name!r}")
     shape = model_shape(model)
+    return shape_on_machine(shape, machine, layers=layers, source=f"preset {name} (published shape")
+
+
+def shape_on_machine(shape: ModelShape, machine: str, *, layers: int | None, source: str) -> Preset:
+    """The costs of any shape with a machine's assumed constants.
+
+    Parameters
+    ----------
+    shape
+        The model.
+    machine
+        One of `machine_names`.
+    layers
+        As for `preset`.
+    source
+        Where the shape comes from.
+
+    Raises
+    ------
+    ValueError
+        When the machine is unknown; the message lists the known ones.
+    """
     if machine not in _data()["machines"]:
         raise ValueError(f"expected a machine among {', '.join(machine_names())}, got {machine!r}")
     constants = _data()["machines"][machine]
@@ -125,11 +147,13 @@ def preset(name: str, *, layers: int | None = None) -> Preset:
         gpu=(_expert_time(shape, constants, "gpu"),),
         cpu=(_expert_time(shape, constants, "cpu"),),
         dense=(LinearTime(fixed_ns=shape.dense_ns, per_token_ns=shape.dense_ns / _DENSE_TOKENS),),
-        source=f"preset {name} (published shape, assumed machine constants)",
+        source=f"{source}, assumed machine constants)",
     )
     tier = Tier(constants.get("tier", "ram"))
     host_computes = bool(constants.get("compute_in_place", True))
-    return Preset(name=name, shape=shape, costs=costs, tier=tier, host_computes=host_computes)
+    return Preset(
+        name=f"{shape.name}@{machine}", shape=shape, costs=costs, tier=tier, host_computes=host_computes
+    )
 
 
 def _expert_time(shape: ModelShape, constants: dict[str, Any], side: str) -> LinearTime:

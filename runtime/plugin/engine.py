@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from statistics import median
 from time import perf_counter_ns
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -26,12 +28,18 @@ from prescope.runtime.plugin.new_step import StepFactory
 from prescope.runtime.plugin.recording import RoutingRecorder
 from prescope.runtime.plugin.registration import Hooks
 from prescope.runtime.plugin.report import EngineReport, StepReport
+from prescope.runtime.plugin.request import Recording
 from prescope.runtime.plugin.rows import RowTracker
 from prescope.runtime.plugin.serving import Serving
 from prescope.runtime.plugin.settings import EngineSettings, StepRecord
 from prescope.runtime.plugin.step_report import step_report
-from prescope.runtime.plugin.weights import return_weights
 from prescope.runtime.program import Program
+
+if TYPE_CHECKING:
+    # The profile measures with parts of this package.
+    from prescope.runtime.profile.drift import DriftMonitor
+
+logger = logging.getLogger(__name__)
 
 # Steps whose reports, plans and traces are kept.
 _KEPT_REPORTS = 100_000
@@ -53,14 +61,14 @@ class Engine:
         serving: Serving,
         predictor: Predictor,
         settings: EngineSettings,
-        record: bool | Literal["hidden"],
+        factory: StepFactory,
+        restore: Callable[[], None],
+        record: Recording,
+        drift: DriftMonitor | None = None,
     ) -> None:
         self._model, self._layers, self._serving = model, layers, serving
         self._predictor, self._settings = predictor, settings
-        self._factory = StepFactory(settings, predictor)
-        self._resident = np.zeros((serving.store.layers, serving.store.experts), dtype=np.bool_)
-        for layer, row in enumerate(settings.residents):
-            self._resident[layer, list(row)] = True
+        self._factory, self._restore, self._drift = factory, restore, drift
         self._rows = RowTracker()
         self._recorder: RoutingRecorder | None = None
         if record:
@@ -78,6 +86,7 @@ class Engine:
         self._busy = threading.Lock()
         self._owner: int | None = None
         self._detached = False
+        self._warnings: list[str] = []
         self._hooks = Hooks(model, layers, self)
 
     def __enter__(self) -> Engine:
@@ -113,7 +122,7 @@ class Engine:
         self._detached = True
         self._hooks.remove()
         self._serving.close()
-        return_weights(self._layers, self._serving.store)
+        self._restore()
 
     def report(self) -> EngineReport:
         """What was done so far, planned, simulated and executed."""
@@ -122,12 +131,14 @@ class Engine:
             steps=tuple(self._reports),
             policy=settings.policy,
             predictor=self._predictor.name,
-            backend=self._serving.name,
+            backend=self._serving.backend.name,
             preset=settings.preset,
             dilation=self._serving.dilation,
             expert_memory_bytes=settings.expert_memory_bytes,
             arena_bytes=self._serving.arena.size_bytes,
-            residents=int(self._resident.sum()),
+            residents=sum(map(len, settings.residents)),
+            residency=settings.residency,
+            warnings=tuple(dict.fromkeys((*self._serving.store.degraded, *self._warnings))),
             slots=settings.slots,
             lookahead=settings.lookahead,
         )
@@ -196,7 +207,6 @@ class Engine:
             self._control = self._factory.new_step(
                 name=f"step-{self._steps}",
                 tokens=self._tokens,
-                resident=self._resident,
                 link_ready_ns=self._link_ready_ns,
             )
             self._next_layer = 0
@@ -287,19 +297,21 @@ class Engine:
         self._link_ready_ns = self._control.link_ready_ns
         planned = evaluate(instance, plan)
         program = self._serving.stepper.program()
-        if self._previous is not None:
-            verify(self._previous, program)
+        # Every step is checked with the one before it; the first, or the first after an error, alone.
+        verify(*((program,) if self._previous is None else (self._previous, program)))
         self._previous = program
         record = StepRecord(
             instance=instance, plan=plan, planned=planned, program=program, trace=trace, tokens=self._tokens
         )
-        real_time = self._serving.real_time
+        simulated_ns, executed_ns = self._serving.times(instance, program, trace)
+        self._watch(planned.makespan_ns, executed_ns)
         self._reports.append(
             step_report(
                 step=self._steps,
                 phase=self._phase,
                 record=record,
-                simulated_ns=self._serving.simulate(instance, program) if real_time else None,
+                simulated_ns=simulated_ns,
+                executed_ns=executed_ns,
                 plan_ns=round(median(self._plan_ns)),
             )
         )
@@ -308,10 +320,19 @@ class Engine:
         self._control = None
         self._busy.release()
 
+    def _watch(self, planned_ns: int, executed_ns: int | None) -> None:
+        if self._drift is None or executed_ns is None:
+            return
+        event = self._drift.observe(planned_ns, executed_ns)
+        if event is not None:
+            logger.log(logging.INFO if event.recovered else logging.WARNING, event.message)
+            self._warnings.append(event.message)
+
     def _abandon(self) -> None:
         """After an error: forget the step, so that the next one starts clean."""
         self._control = None
         self._previous = None
+        self._factory.forget()
         self._link_ready_ns = 0
         try:
             self._serving.stepper.reset()

@@ -68,8 +68,15 @@ def moe_layers(model: Any) -> tuple[MoeLayer, ...]:
     return tuple(layers)
 
 
-def check_supported(model: Any, layers: tuple[MoeLayer, ...]) -> None:
+def check_supported(model: Any, layers: tuple[MoeLayer, ...], *, on_disk: bool = False) -> None:
     """Refuse what the plug-in cannot honour.
+
+    Parameters
+    ----------
+    model, layers
+        The model and its MoE layers.
+    on_disk
+        Whether its experts are on disk, so that the modules hold meta tensors.
 
     Raises
     ------
@@ -87,7 +94,7 @@ def check_supported(model: Any, layers: tuple[MoeLayer, ...]) -> None:
     if getattr(model, "_use_kernels", False):
         raise AttachError("expected use_kernels=False, got True: replaced kernels bypass the experts' hook")
     for layer in layers:
-        _check_layer(layer, layers[0])
+        _check_layer(layer, layers[0], "meta" if on_disk else "cpu")
     for name, module in model.named_modules():
         if hasattr(module, "_hf_hook"):
             raise AttachError(
@@ -96,7 +103,7 @@ def check_supported(model: Any, layers: tuple[MoeLayer, ...]) -> None:
             )
 
 
-def _check_layer(layer: MoeLayer, first: MoeLayer) -> None:
+def _check_layer(layer: MoeLayer, first: MoeLayer, device: str) -> None:
     if hasattr(layer.experts, _LAYER_TAG):
         raise AttachError("expected a model that is not attached, got one with an engine: detach it first")
     for flag, wanted in (
@@ -113,8 +120,9 @@ def _check_layer(layer: MoeLayer, first: MoeLayer) -> None:
         weight: Tensor = getattr(layer.experts, part)
         reference: Tensor = getattr(first.experts, part)
         where = f"{layer.name}.{part}"
-        if weight.device.type != "cpu":
-            raise AttachError(f"expected weights in host memory, got {where} on {weight.device}")
+        if weight.device.type != device:
+            place = "in host memory" if device == "cpu" else "on disk"
+            raise AttachError(f"expected weights {place}, got {where} on {weight.device}")
         if weight.dtype not in (torch.float32, torch.bfloat16, torch.float16):
             raise AttachError(f"expected float32, bfloat16 or float16 weights, got {where} in {weight.dtype}")
         if weight.shape != reference.shape or weight.dtype != reference.dtype:

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
-import numpy.typing as npt
 
 from prescope.formulation import Demand, Instance
 from prescope.predictor import Predictor
 from prescope.runtime.control import CostTables, OnlineStep, PlannedStep, StepControl
+from prescope.runtime.control.pool import RowPool
+from prescope.runtime.control.pooled import PooledStep
 from prescope.runtime.plugin.settings import EngineSettings
 
 
-class StepFactory:
-    """Makes the control of one step after another.
+class StepFactory(Protocol):
+    """Makes the control of one step after another."""
+
+    def new_step(self, *, name: str, tokens: int, link_ready_ns: int) -> StepControl:
+        """Control of a step with ``tokens`` real tokens; the predictor's step has begun."""
+        ...
+
+    def forget(self) -> None:
+        """After a failed step: believe nothing about what it touched."""
+
+
+class PinnedStepFactory:
+    """Steps with pinned residents and slots whose contents end with the step.
 
     Parameters
     ----------
@@ -25,11 +39,15 @@ class StepFactory:
     def __init__(self, settings: EngineSettings, predictor: Predictor) -> None:
         self._settings, self._predictor = settings, predictor
         self._tables = CostTables(settings.costs)
+        self._resident = np.zeros((len(settings.residents), settings.experts), dtype=np.bool_)
+        for layer, row in enumerate(settings.residents):
+            self._resident[layer, list(row)] = True
 
-    def new_step(
-        self, *, name: str, tokens: int, resident: npt.NDArray[np.bool_], link_ready_ns: int
-    ) -> StepControl:
-        """Control of a step with ``tokens`` real tokens; the predictor's step has begun.
+    def forget(self) -> None:
+        """Nothing outlives a step; see `StepFactory.forget`."""
+
+    def new_step(self, *, name: str, tokens: int, link_ready_ns: int) -> StepControl:
+        """See `StepFactory.new_step`.
 
         Raises
         ------
@@ -41,7 +59,7 @@ class StepFactory:
             return OnlineStep(
                 costs=settings.costs,
                 tables=self._tables,
-                resident=resident,
+                resident=self._resident,
                 slots=settings.slots,
                 lookahead=settings.lookahead,
                 policy=settings.gate_policy,
@@ -71,3 +89,41 @@ class StepFactory:
         if result.plan is None:
             raise RuntimeError(f"expected a plan from {settings.policy!r}, got {result.status}")
         return PlannedStep(instance=instance, plan=result.plan)
+
+
+class PooledStepFactory:
+    """Steps over a pool of rows whose contents outlive them.
+
+    Parameters
+    ----------
+    settings
+        How the engine runs; its slots are the rows.
+    predictor
+        Forecasts.
+    pool
+        The rows.
+    """
+
+    def __init__(self, settings: EngineSettings, predictor: Predictor, pool: RowPool) -> None:
+        self._settings, self._predictor, self._pool = settings, predictor, pool
+        self._tables = CostTables(settings.costs)
+
+    def forget(self) -> None:
+        """The rows may hold anything; see `StepFactory.forget`."""
+        self._pool.forget()
+
+    def new_step(self, *, name: str, tokens: int, link_ready_ns: int) -> StepControl:
+        """See `StepFactory.new_step`."""
+        settings = self._settings
+        if settings.gate_policy is None:
+            raise RuntimeError(f"expected a gate policy over a pool of rows, got method {settings.policy!r}")
+        return PooledStep(
+            costs=settings.costs,
+            tables=self._tables,
+            pool=self._pool,
+            lookahead=settings.lookahead,
+            policy=settings.gate_policy,
+            forecast=self._predictor.predict,
+            tokens=tokens,
+            experts=settings.experts,
+        )

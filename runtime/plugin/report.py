@@ -22,9 +22,10 @@ class StepReport:
     planned_ns
         The exact evaluator on what was decided.
     simulated_ns
-        The event simulator on the program that was run.
+        The event simulator on the program that was run; ``None`` where the run is measured instead.
     executed_ns
-        Emulated: the slow-motion run divided by its dilation; ``None`` where nothing ran in real time.
+        On an emulated machine the slow-motion run divided by its dilation, on the disk tier measured real
+        time; ``None`` where nothing ran in real time.
     bytes_moved
         Modelled bytes of all copies.
     activated, hits
@@ -50,7 +51,7 @@ class StepReport:
     phase: str
     tokens: int
     planned_ns: int
-    simulated_ns: int
+    simulated_ns: int | None
     executed_ns: int | None
     bytes_moved: int
     activated: int
@@ -75,7 +76,7 @@ class Totals:
     steps: int
     tokens: int
     planned_ns: int
-    simulated_ns: int
+    simulated_ns: int | None
     executed_ns: int | None
     bytes_moved: int
     activated: int
@@ -108,6 +109,10 @@ class EngineReport:
         Memory granted for experts, and taken.
     residents, slots, lookahead
         Pinned experts in all layers, copy buffers, and how many layers ahead copies may be issued.
+    residency
+        ``"pinned"``, or the rule by which a pool of rows keeps its contents.
+    warnings
+        What is not as wanted and who noticed: a fallback of the disk reads, costs that no longer fit.
     """
 
     steps: tuple[StepReport, ...]
@@ -121,11 +126,14 @@ class EngineReport:
     residents: int
     slots: int
     lookahead: int
+    residency: str
+    warnings: tuple[str, ...] = ()
 
     @property
     def degraded(self) -> tuple[str, ...]:
-        """What did not run as planned, in words, over all steps."""
-        return tuple(dict.fromkeys(text for step in self.steps for text in step.degraded))
+        """What did not run as planned or wanted, in words."""
+        steps = (text for step in self.steps for text in step.degraded)
+        return tuple(dict.fromkeys((*self.warnings, *steps)))
 
     def totals(self, phase: str | None = None) -> Totals:
         """Sums over all steps, or over those of one phase (``"prefill"`` or ``"decode"``)."""
@@ -133,8 +141,7 @@ class EngineReport:
 
 
 def total(steps: Sequence[StepReport]) -> Totals:
-    """Sum step reports; ``executed_ns`` is ``None`` unless every step has one."""
-    executed = [step.executed_ns for step in steps if step.executed_ns is not None]
+    """Sum step reports; a time is ``None`` unless every step has it."""
     activated, hits = sum(step.activated for step in steps), sum(step.hits for step in steps)
     gpu_tokens, cpu_tokens = sum(step.gpu_tokens for step in steps), sum(step.cpu_tokens for step in steps)
     kinds = dict.fromkeys(kind for step in steps for kind in step.violations)
@@ -144,8 +151,8 @@ def total(steps: Sequence[StepReport]) -> Totals:
         steps=len(steps),
         tokens=sum(step.tokens for step in steps),
         planned_ns=sum(step.planned_ns for step in steps),
-        simulated_ns=sum(step.simulated_ns for step in steps),
-        executed_ns=sum(executed) if steps and len(executed) == len(steps) else None,
+        simulated_ns=_sum_or_none([step.simulated_ns for step in steps]),
+        executed_ns=_sum_or_none([step.executed_ns for step in steps]),
         bytes_moved=sum(step.bytes_moved for step in steps),
         activated=activated,
         hits=hits,
@@ -160,3 +167,8 @@ def total(steps: Sequence[StepReport]) -> Totals:
         violations=violations,
         violation_share=sum(violations.values()) / timed if timed else 0.0,
     )
+
+
+def _sum_or_none(times: Sequence[int | None]) -> int | None:
+    known = [time_ns for time_ns in times if time_ns is not None]
+    return sum(known) if times and len(known) == len(times) else None

@@ -2,80 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from prescope.formulation import CostModel, Instance
+from prescope.formulation import Instance
 from prescope.runtime.arena import DeviceArena
-from prescope.runtime.backends import Backend, open_backend
-from prescope.runtime.builder import ProgramBuilder
+from prescope.runtime.backends import Backend
 from prescope.runtime.execution import execute
 from prescope.runtime.program import Program
 from prescope.runtime.stepper import Stepper
-from prescope.runtime.store import HostStore
-from prescope.runtime.synthetic import synthetic_store
+from prescope.runtime.trace import StepTrace
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Serving:
-    """Host store, arena, program builder and backend of one engine; close it in the end.
+    """Store, arena and backend of one engine; close it in the end.
 
     Parameters
     ----------
     store
-        The experts in host memory.
-    costs
-        Modelled durations.
-    residents, slots, host_computes
-        As for `prescope.formulation.Instance`.
-    budget_bytes
-        Device memory for experts.
-    backend, options
-        As for `open_backend`.
+        The experts at rest: a `HostStore`, or a `prescope.runtime.disk.DiskStore`.
+    arena
+        Their places on the device.
+    backend
+        Carries the steps out.
+    stepper
+        Builder and backend as one.
+    dilation
+        Real time per modelled time; 1 unless slow motion is emulated.
+    shadow
+        Simulates, beside an emulated run, the same programs in virtual time.
     """
 
-    def __init__(
-        self,
-        *,
-        store: HostStore,
-        costs: CostModel,
-        residents: Sequence[Sequence[int]],
-        slots: int,
-        host_computes: bool,
-        budget_bytes: int,
-        backend: str,
-        options: object = None,
-    ) -> None:
-        self.store = store
-        self.arena = DeviceArena(store, residents=residents, slots=slots, budget_bytes=budget_bytes)
-        self.name = backend
-        self.real_time = backend != "sim"
-        builder = ProgramBuilder(
-            costs=costs,
-            experts=store.experts,
-            slots=slots,
-            residents=residents,
-            host_computes=host_computes,
-        )
-        # The simulator beside a real-time backend times the same programs on weights of its own.
-        self._shadow: Backend | None = None
-        if self.real_time:
-            small = synthetic_store(layers=store.layers, experts=store.experts, elements=3)
-            self._shadow = open_backend("sim", small, DeviceArena(small, residents=residents, slots=slots))
-        self.backend = open_backend(backend, store, self.arena, options)
-        self.stepper = Stepper(builder, self.backend)
-        self._dilation = float(getattr(options, "dilation", 1.0))
+    store: Any
+    arena: DeviceArena
+    backend: Backend
+    stepper: Stepper
+    dilation: float = 1.0
+    shadow: Backend | None = None
 
-    @property
-    def dilation(self) -> float:
-        """Real time per modelled time; 1 in virtual time."""
-        return self._dilation
-
-    def simulate(self, instance: Instance, program: Program) -> int:
-        """Simulated duration in nanoseconds of a program that a real-time backend has run."""
-        assert self._shadow is not None
-        return execute(self._shadow, program, link_busy_ns=instance.link_ready_ns).makespan_ns
+    def times(
+        self, instance: Instance, program: Program, trace: StepTrace
+    ) -> tuple[int | None, int | None]:
+        """Simulated and executed duration of a step in nanoseconds, ``None`` for what did not happen."""
+        if self.backend.name == "sim":
+            return trace.makespan_ns, None
+        if self.shadow is None:
+            return None, trace.makespan_ns
+        simulated = execute(self.shadow, program, link_busy_ns=instance.link_ready_ns)
+        return simulated.makespan_ns, trace.makespan_ns
 
     def close(self) -> None:
         """Close the backends; may be called more than once."""
         self.backend.close()
-        if self._shadow is not None:
-            self._shadow.close()
+        if self.shadow is not None:
+            self.shadow.close()

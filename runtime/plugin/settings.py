@@ -24,8 +24,12 @@ class EngineSettings:
         The cost model and its name.
     tier, host_computes
         Where weights rest and whether the host runs experts in place.
+    experts
+        Experts per layer.
     residents, slots, lookahead
-        As for `prescope.formulation.Instance`.
+        As for `prescope.formulation.Instance`; over a pool of rows nothing is pinned and every row is a slot.
+    residency
+        What keeps its place on the device: ``"pinned"``, or the rule of the pool.
     expert_memory_bytes
         Device memory granted for experts.
     seed
@@ -38,9 +42,11 @@ class EngineSettings:
     preset: str
     tier: Tier
     host_computes: bool
+    experts: int
     residents: tuple[tuple[int, ...], ...]
     slots: int
     lookahead: int
+    residency: str
     expert_memory_bytes: int
     seed: int
 

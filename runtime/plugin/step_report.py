@@ -10,18 +10,22 @@ from prescope.runtime.plugin.settings import StepRecord
 
 
 def step_report(
-    *, step: int, phase: str, record: StepRecord, simulated_ns: int | None, plan_ns: int
+    *,
+    step: int,
+    phase: str,
+    record: StepRecord,
+    simulated_ns: int | None,
+    executed_ns: int | None,
+    plan_ns: int,
 ) -> StepReport:
     """Report of a finished step.
 
     Parameters
     ----------
-    step, phase, plan_ns
+    step, phase, simulated_ns, executed_ns, plan_ns
         As in `StepReport`.
     record
         The step in full.
-    simulated_ns
-        Simulated duration beside a run in real time; ``None`` where the run itself was simulated.
     """
     counts, trace, layers = record.instance.demand.counts, record.trace, record.plan.layers
     worth = copy_worth(record.instance, record.plan, record.planned)
@@ -30,8 +34,8 @@ def step_report(
         phase=phase,
         tokens=record.tokens,
         planned_ns=record.planned.makespan_ns,
-        simulated_ns=trace.makespan_ns if simulated_ns is None else simulated_ns,
-        executed_ns=None if simulated_ns is None else trace.makespan_ns,
+        simulated_ns=simulated_ns,
+        executed_ns=executed_ns,
         bytes_moved=trace.bytes_moved,
         activated=worth.activated,
         hits=worth.hits,
