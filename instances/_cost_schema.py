@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from prescope.instances._schema import CostsRecord, Digest, Duration, Name, Note, Seed, Size
+from prescope.instances.cost_series import SeriesKind
 from prescope.instances.limits import MAX_EXPERTS, MAX_LAYERS, MAX_TOKENS
 
 COSTS_FORMAT: Literal["prescope-costs"] = "prescope-costs"
@@ -70,7 +71,7 @@ class PointRecord(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
 class SeriesRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`prescope.instances.MeasuredSeries`."""
 
-    kind: Literal["expert", "dense", "copy", "read", "expert-read"]
+    kind: SeriesKind
     label: Name
     workers: Count
     layer: Annotated[int, Meta(ge=0, le=MAX_LAYERS)] | None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from prescope.formulation.checks import require_int
 
-SeriesKind = Literal["expert", "dense", "copy", "read", "expert-read"]
-SERIES_KINDS: tuple[SeriesKind, ...] = ("expert", "dense", "copy", "read", "expert-read")
+SeriesKind = Literal[
+    "expert", "expert-while-reading", "dense-decode", "dense-prompt", "copy", "read", "expert-read"
+]
+SERIES_KINDS: tuple[SeriesKind, ...] = get_args(SeriesKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +55,10 @@ class MeasuredSeries:
     Parameters
     ----------
     kind
-        ``"expert"``: one expert against tokens. ``"dense"``: one layer from gate to gate against tokens.
-        ``"copy"``: a copy inside memory against bytes. ``"read"``: a read from the checkpoint against bytes.
-        ``"expert-read"``: time per expert against reads in flight.
+        ``"expert"``: one expert against tokens. ``"expert-while-reading"``: the same while the disk is read.
+        ``"dense-decode"``, ``"dense-prompt"``: one layer from gate to gate against tokens, for sequences that
+        decode and for one prompt. ``"copy"``: a copy inside memory against bytes. ``"read"``: a read from the
+        checkpoint against bytes. ``"expert-read"``: time per expert against reads in flight.
     label
         What distinguishes it from others of its kind, for people.
     workers

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
 
 from prescope.formulation import CostModel, LinearTime, Link, TimeCurve
 from prescope.instances import MeasuredSeries
+from prescope.instances.cost_series import SeriesKind
 from prescope.runtime.profile.fit import curve_of, fit_line
 
 # More reads in flight must gain at least this much: each costs a thread and a buffer.
@@ -19,6 +22,7 @@ def costs_of(
     threads: int,
     groups: Sequence[Sequence[int]],
     source: str,
+    while_reading: bool = False,
 ) -> CostModel:
     """The cost model of weights on disk: the link is the disk, the device is memory, nothing runs in place.
 
@@ -34,6 +38,9 @@ def costs_of(
         Layers with the same dense work; each MoE layer in one of them.
     source
         For `CostModel.source`.
+    while_reading
+        Take the time of experts computed while the disk is read, which shares memory and cores with them;
+        otherwise that on a quiet machine.
 
     Raises
     ------
@@ -42,13 +49,13 @@ def costs_of(
     """
     dense: dict[int, TimeCurve] = {}
     for group in groups:
-        decode, prompt = _dense_series(series, threads, group[0])
-        dense |= dict.fromkeys(group, curve_of(join(decode, prompt)))
+        dense |= dict.fromkeys(group, curve_of(dense_series(series, threads=threads, layer=group[0])))
+    experts = find_series(series, "expert-while-reading" if while_reading else "expert", workers=threads)
     link, _ = link_of(series, expert_bytes=max(expert_bytes))
     return CostModel(
         expert_bytes=tuple(expert_bytes),
         link=link,
-        gpu=(curve_of(_expert_series(series, threads)),),
+        gpu=(curve_of(experts),),
         cpu=(LinearTime(fixed_ns=0),),
         dense=tuple(dense[layer] for layer in range(len(expert_bytes))),
         source=source,
@@ -71,7 +78,7 @@ def link_of(series: Sequence[MeasuredSeries], *, expert_bytes: int) -> tuple[Lin
     expert_bytes
         Bytes of one expert in memory.
     """
-    experts = _only(series, "expert-read")
+    experts = find_series(series, "expert-read")
     best_ns = min(experts.medians_ns)
     chosen = next(point for point in experts.points if point.median_ns <= (1 + _WORTH_WHILE) * best_ns)
     time_ns = max(1, chosen.median_ns)
@@ -83,45 +90,47 @@ def link_of(series: Sequence[MeasuredSeries], *, expert_bytes: int) -> tuple[Lin
     return Link(bytes_per_s=bandwidth, latency_ns=latency_ns), chosen.x
 
 
-def join(decode: MeasuredSeries, prompt: MeasuredSeries) -> MeasuredSeries:
-    """One series against tokens: decoding as far as it was measured, prompts beyond.
+def dense_series(series: Sequence[MeasuredSeries], *, threads: int, layer: int) -> MeasuredSeries:
+    """Dense work of a layer in one series: decoding as far as it was measured, prompts beyond.
 
-    A batch that decodes and a prompt with as many tokens differ (caches, several sequences); small numbers of
+    A batch that decodes and a prompt of as many tokens differ (caches, several sequences); small numbers of
     tokens are mostly decoding, large ones always prompts.
+
+    Parameters
+    ----------
+    series
+        What was measured.
+    threads
+        Threads of the computations.
+    layer
+        First layer of its group.
     """
+    decode = find_series(series, "dense-decode", workers=threads, layer=layer)
+    prompt = find_series(series, "dense-prompt", workers=threads, layer=layer)
     beyond = tuple(point for point in prompt.points if point.x > decode.points[-1].x)
-    return MeasuredSeries(
-        kind="dense",
-        label=decode.label,
-        workers=decode.workers,
-        layer=decode.layer,
-        points=(*decode.points, *beyond),
+    return replace(decode, points=(*decode.points, *beyond))
+
+
+def reading_slowdown(series: Sequence[MeasuredSeries], *, threads: int) -> float:
+    """How many times as long experts take while the disk is read: the median over the tokens."""
+    quiet = find_series(series, "expert", workers=threads)
+    reading = find_series(series, "expert-while-reading", workers=threads)
+    return median(
+        slow / max(1, fast) for slow, fast in zip(reading.medians_ns, quiet.medians_ns, strict=True)
     )
 
 
-def _dense_series(
-    series: Sequence[MeasuredSeries], threads: int, layer: int
-) -> tuple[MeasuredSeries, MeasuredSeries]:
-    found = [
-        entry for entry in series if (entry.kind, entry.workers, entry.layer) == ("dense", threads, layer)
-    ]
-    if len(found) != 2:
-        raise ValueError(
-            f"expected dense times of layer {layer} with {threads} threads for decoding and for prompts, "
-            f"got {len(found)} series"
-        )
-    return found[0], found[1]
-
-
-def _expert_series(series: Sequence[MeasuredSeries], threads: int) -> MeasuredSeries:
+def find_series(
+    series: Sequence[MeasuredSeries],
+    kind: SeriesKind,
+    *,
+    workers: int | None = None,
+    layer: int | None = None,
+) -> MeasuredSeries:
+    """The first series of a kind; ``ValueError`` without one."""
     for entry in series:
-        if entry.kind == "expert" and entry.workers == threads:
+        if entry.kind == kind and workers in (None, entry.workers) and layer == entry.layer:
             return entry
-    raise ValueError(f"expected expert times with {threads} threads, got none")
-
-
-def _only(series: Sequence[MeasuredSeries], kind: str) -> MeasuredSeries:
-    for entry in series:
-        if entry.kind == kind:
-            return entry
-    raise ValueError(f"expected a series of kind {kind}, got none")
+    raise ValueError(
+        f"expected measurements of kind {kind} with {workers} workers for layer {layer}, got none"
+    )

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from prescope.instances import MeasuredPoint, MeasuredSeries
+from prescope.instances import MeasuredSeries
+from prescope.instances.cost_series import SeriesKind
 from prescope.runtime.plugin.moe_layers import MoeLayer
 from prescope.runtime.profile.decode_cache import DecodeCache
 from prescope.runtime.profile.only_dense import only_dense
@@ -69,13 +70,16 @@ def time_dense(
     found = []
     at_gate = only_dense(layers, lambda: marks.append(clock()))
     with torch.no_grad(), intra_op_threads(threads), at_gate:
-        for label, probes in (
-            (f"decode, {cache.context} in cache", [probe(n, 1, True) for n in settings.decode_tokens]),
-            ("prompt", [probe(1, n, False) for n in settings.prefill_tokens]),
-        ):
+        kinds: tuple[tuple[SeriesKind, list[Probe]], ...] = (
+            ("dense-decode", [probe(n, 1, True) for n in settings.decode_tokens]),
+            ("dense-prompt", [probe(1, n, False) for n in settings.prefill_tokens]),
+        )
+        for kind, probes in kinds:
             parts = measure(probes, effort=settings.effort, clock=clock)
             found += [
-                _series(group, points, f"{label}, {_layers(group)}", threads)
+                MeasuredSeries(
+                    kind=kind, label=_layers(group), workers=threads, layer=group[0], points=points
+                )
                 for group, points in zip(groups, parts, strict=True)
             ]
     return tuple(found)
@@ -95,12 +99,6 @@ def layer_groups(layers: tuple[MoeLayer, ...]) -> tuple[tuple[int, ...], ...]:
 def _group_means(marks: Sequence[int], groups: Sequence[Sequence[int]]) -> tuple[int, ...]:
     durations = [after - before for before, after in zip(marks, marks[1:], strict=False)]
     return tuple(sum(durations[layer] for layer in group) // len(group) for group in groups)
-
-
-def _series(
-    group: tuple[int, ...], points: tuple[MeasuredPoint, ...], label: str, threads: int
-) -> MeasuredSeries:
-    return MeasuredSeries(kind="dense", label=label, workers=threads, layer=group[0], points=points)
 
 
 def _layers(group: tuple[int, ...]) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from prescope.instances import MeasuredSeries
+from prescope.instances.cost_series import SeriesKind
 from prescope.runtime.plugin.expert_math import ExpertInput, run_expert
 from prescope.runtime.profile.settings import ProfileSettings
 from prescope.runtime.profile.threads import intra_op_threads
@@ -22,7 +23,7 @@ def time_experts(
     settings: ProfileSettings,
     *,
     threads: int,
-    label: str | None = None,
+    reading: int = 0,
     clock: Clock = now_ns,
 ) -> MeasuredSeries:
     """Time one expert with every number of tokens.
@@ -37,8 +38,8 @@ def time_experts(
         Tokens, repeats and seed.
     threads
         Threads of the arithmetic.
-    label
-        Of the series; by default the threads.
+    reading
+        Reads in flight that the caller sees to meanwhile; only for the label.
     clock
         The time.
     """
@@ -52,7 +53,11 @@ def time_experts(
     probes = [probe(tokens) for tokens in settings.expert_tokens]
     with torch.no_grad(), intra_op_threads(threads):
         (points,) = measure(probes, effort=settings.effort, clock=clock)
-    return MeasuredSeries(kind="expert", label=label or _threads(threads), workers=threads, points=points)
+    label = f"{threads} thread{'s' if threads > 1 else ''}"
+    if reading:
+        label = f"{label}, {reading} in flight"
+    kind: SeriesKind = "expert-while-reading" if reading else "expert"
+    return MeasuredSeries(kind=kind, label=label, workers=threads, points=points)
 
 
 def _random_input(weights: Mapping[str, Tensor], tokens: int, generator: torch.Generator) -> ExpertInput:
@@ -61,7 +66,3 @@ def _random_input(weights: Mapping[str, Tensor], tokens: int, generator: torch.G
     return ExpertInput(
         rows=torch.arange(tokens), hidden=hidden, scale=torch.ones(tokens, 1, dtype=weight.dtype)
     )
-
-
-def _threads(count: int) -> str:
-    return f"{count} thread{'s' if count > 1 else ''}"

@@ -129,6 +129,6 @@ def example_costs() -> CostFile:
         host_computes=False,
         series=(
             MeasuredSeries(kind="expert", label="3 threads", workers=3, points=points),
-            MeasuredSeries(kind="dense", label="layer 1", workers=3, layer=1, points=points[:1]),
+            MeasuredSeries(kind="dense-decode", label="layer 1", workers=3, layer=1, points=points[:1]),
         ),
     )

@@ -29,6 +29,9 @@ from prescope.runtime.profile.settings import ProfileSettings
 from prescope.runtime.profile.stored_experts import StoredExperts, experts_in_memory
 from prescope.runtime.profile.timing import Clock, now_ns
 
+# Quartiles further apart than that, relative to the median, in more of the points than that: a busy machine.
+_NOISY_SPREAD = 0.3
+_NOISY_SHARE = 0.2
 ProfileObserver = Callable[[str, int, int], None]
 """Told what is measured next, how many steps are done, and how many there are."""
 
@@ -102,7 +105,7 @@ def profile_model(
                 experts,
                 settings,
                 threads=threads,
-                label=f"{threads} threads, {depth} reads in flight",
+                reading=depth,
                 clock=clock,
             )
         )
@@ -135,7 +138,7 @@ def profile_model(
             direct=store.direct,
             quick=settings.quick,
             seed=settings.seed,
-            notes=_notes(store, settings, cache),
+            notes=_notes(store, settings, cache, series),
         ),
         tier=Tier.DISK,
         host_computes=False,
@@ -143,9 +146,18 @@ def profile_model(
     )
 
 
-def _notes(store: StoredExperts, settings: ProfileSettings, cache: DecodeCache) -> str:
+def _notes(
+    store: StoredExperts, settings: ProfileSettings, cache: DecodeCache, series: Sequence[MeasuredSeries]
+) -> str:
     # The store's own words may name places on this machine.
     notes = [] if store.direct else ["reads went through the page cache: direct reads were refused"]
     if cache.context < settings.context:
         notes.append(f"context shortened from {settings.context} to {cache.context} tokens to save memory")
+    spreads = [point.spread for entry in series for point in entry.points]
+    noisy = sum(spread > _NOISY_SPREAD for spread in spreads)
+    if noisy > _NOISY_SHARE * len(spreads):
+        notes.append(
+            f"{noisy} of {len(spreads)} times spread by more than {_NOISY_SPREAD:.0%}: the machine was busy, "
+            "measure again when it is quiet"
+        )
     return "; ".join(notes)
