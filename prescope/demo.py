@@ -26,7 +26,7 @@ def main() -> int:
     out, stderr = console(), progress_console()
 
     def progress(text: str) -> None:
-        stderr.print(f"[{monotonic() - began:5.1f} s] {text}", style="dim", markup=False)
+        stderr.print(f"[{monotonic() - began:5.1f} s] {text}", style="dim", markup=False, soft_wrap=True)
 
     progress("loading the tiny model (7 million parameters, 8 layers of 32 experts, 4 per token)")
     model, tokenizer = open_model(TINY)
@@ -44,8 +44,8 @@ def main() -> int:
     out.print(comparison_table(result))
     equal = all(row.tokens_equal for row in result.rows)
     out.print(
-        "\nplanned: the exact evaluator; simulated: the event simulator; executed: emulated in slow motion, "
-        "divided by the dilation.\n"
+        "\nplanned: by the exact evaluator; simulated: by the event simulator; executed: emulated in slow "
+        "motion, real time divided by the dilation.\n"
         f"Tokens {'equal to' if equal else 'DIFFERENT from'} the stock model's; {monotonic() - began:.0f} s.",
         markup=False,
         soft_wrap=True,

@@ -21,9 +21,9 @@ Progress = Callable[[str], None]
 
 # More operations than this overran their modelled time: the executed time says nothing.
 _MOST_VIOLATIONS = 0.01
-# A busy machine can need more than was measured at rest; each try stretches time further.
-_TRIES = 3
-_STRETCH = 1.5
+# A busy machine can need more than was measured at rest: one more try, slower.
+_STRETCH = 2.0
+_WARM_UP_TOKENS = 3
 
 
 def compare(
@@ -101,7 +101,6 @@ class _Run:
     def __init__(self, model: Any, settings: CompareSettings, memory_bytes: int) -> None:
         self.model, self.settings, self.memory_bytes = model, settings, memory_bytes
         self.popularity: FloatArray | None = None
-        # Kept from the first policy on, so that all rows run equally slowly.
         self.dilation = settings.dilation
 
     def attach(self, **changes: Any) -> Engine:
@@ -144,26 +143,47 @@ class _Run:
         known: list[IntArray] | None,
         progress: Progress,
     ) -> Row:
-        """One policy, again and slower while too many operations overrun."""
-        for attempt in range(_TRIES):
-            row = self._row(policy, inputs, reference, known)
-            if row.refused is None or attempt == _TRIES - 1 or self.settings.dilation is not None:
-                break
-            self.dilation = row.dilation * _STRETCH
-            progress(f"{policy} again, slower: {row.refused}")
-        return row
+        """One policy, once more and slower when too many operations overran."""
+        if self.settings.backend == "cpu":
+            self._warm_up(policy, inputs, known)
+        row = self._row(policy, inputs, reference, known, self.dilation)
+        if self.dilation is None:
+            # Kept from the first policy on, so that all rows run equally slowly.
+            self.dilation = row.dilation
+        if row.refused is None or self.settings.dilation is not None:
+            return row
+        progress(f"{policy} again, slower: {row.refused}")
+        return self._row(policy, inputs, reference, known, row.dilation * _STRETCH)
 
-    def _row(
-        self, policy: str, inputs: dict[str, Tensor], reference: Generated, known: list[IntArray] | None
-    ) -> Row:
+    def _warm_up(self, policy: str, inputs: dict[str, Tensor], known: list[IntArray] | None) -> None:
+        """Compile and load what decides, which would otherwise happen within the first executed step."""
         from prescope.compare.generation import generate
+
+        with self.attach(policy=policy, predictor=self._predictor(known), backend="sim"):
+            generate(self.model, inputs, min(self.settings.new_tokens, _WARM_UP_TOKENS))
+
+    def _predictor(self, known: list[IntArray] | None) -> Any:
         from prescope.predictor import Oracle
 
+        return self.settings.predictor if known is None else Oracle(steps=known)
+
+    def _row(
+        self,
+        policy: str,
+        inputs: dict[str, Tensor],
+        reference: Generated,
+        known: list[IntArray] | None,
+        dilation: float | None,
+    ) -> Row:
+        from prescope.compare.generation import generate
+
         settings = self.settings
-        predictor = settings.predictor if known is None else Oracle(steps=known)
-        options = _options(settings.backend, self.dilation)
+        options = _options(settings.backend, dilation)
         with self.attach(
-            policy=policy, predictor=predictor, backend=settings.backend, backend_options=options
+            policy=policy,
+            predictor=self._predictor(known),
+            backend=settings.backend,
+            backend_options=options,
         ) as engine:
             generated = generate(self.model, inputs, settings.new_tokens)
             report = engine.report()
@@ -171,9 +191,7 @@ class _Run:
                 StepSchedules(planned=record.planned, executed=record.trace.schedule)
                 for record in engine.records
             )
-            dilation = max(record.trace.dilation for record in engine.records)
             link_bytes_per_s = engine.settings.costs.link.bytes_per_s
-        self.dilation = dilation
         totals = report.totals()
         refused = None
         if totals.violation_share > _MOST_VIOLATIONS:
@@ -188,7 +206,7 @@ class _Run:
             totals=totals,
             prefill=report.totals("prefill"),
             decode=report.totals("decode"),
-            dilation=dilation,
+            dilation=report.dilation,
             refused=refused,
             degraded=report.degraded,
             steps=steps,

@@ -15,14 +15,13 @@ if TYPE_CHECKING:
 _COLUMNS = (
     "policy",
     "tokens",
-    "planned ms",
-    "simulated ms",
-    "executed ms",
-    "vs on-demand",
+    "planned",
+    "simulated",
+    "executed",
+    "faster",
     "moved",
     "hits",
-    "useful/wasted/late",
-    "tokens/s",
+    "prefetches",
 )
 
 
@@ -37,7 +36,8 @@ def comparison_heading(result: Comparison) -> str:
         f"{result.model} model, batch {first.batch}, costs of {result.preset}, "
         f"link {first.link_bytes_per_s / 1e9:g} GB/s, predictor {first.predictor}\n"
         f"{result.residents} of {result.experts} experts resident + {result.slots} slots "
-        f"({format_bytes(result.expert_memory_bytes)} of this model); {how}"
+        f"({format_bytes(result.expert_memory_bytes)} of this model); {how}\n"
+        "times in modelled ms; faster: than on-demand, simulated; prefetches: useful/wasted/late"
     )
 
 
@@ -83,9 +83,8 @@ def _cells(row: Row, base: Row | None) -> tuple[str, ...]:
         format_bytes(totals.bytes_moved),
         "-" if totals.hit_rate is None else f"{totals.hit_rate:.0%}",
         f"{totals.prefetch_useful}/{totals.prefetch_wasted}/{totals.prefetch_late}",
-        "-" if row.tokens_per_s is None else f"{row.tokens_per_s:.1f}",
     )
 
 
 def _ms(value: int | None) -> str:
-    return "-" if value is None else f"{value / 1e6:.2f}"
+    return "-" if value is None else f"{value / 1e6:.1f}"

@@ -17,9 +17,11 @@ def plain_table(*columns: str, left: int = 1) -> Table:
     """An empty table without frames; all but the first ``left`` columns are aligned to the right."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number < left else "right", overflow="fold")
+        table.add_column(
+            column, justify="left" if number < left else "right", overflow="fold", no_wrap=number >= left
+        )
     return table
 
 
