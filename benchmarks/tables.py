@@ -135,11 +135,11 @@ def markdown(results: list[Comparison], lines: list[dict[str, Any]], seconds: fl
     failed = sum(line["check"] != "ok" for line in lines)
     parts = [
         "# Policies side by side\n",
-        "Made by `python benchmarks/tables.py` (do not edit). The tiny model that comes with the package, its "
-        "own routing, the costs of a published model on an assumed machine. *planned* is the exact evaluator, "
-        "*simulated* the event simulator, *executed* is emulated: a run in slow motion on this CPU divided by "
-        "its dilation. None of them is a measurement of the machine named. All policies have the same memory, "
-        "residents and predictor; `vs on-demand` compares simulated times.\n",
+        "Made by `python benchmarks/tables.py` (do not edit). The tiny model that comes with the package, "
+        "its own routing, the costs of a published model on an assumed machine. *planned* is the exact "
+        "evaluator, *simulated* the event simulator, *executed* is emulated: a run in slow motion on this CPU "
+        "divided by its dilation. None of them is a measurement of the machine named. All policies have the "
+        "same memory, residents and predictor.\n",
         f"Machine: {platform.machine()}, Python {platform.python_version()}; {seconds:.0f} s in all. "
         f"Checks (tokens equal to the stock model's in all {len(lines)} cells; with demand known, `dp` at "
         f"most {TOLERANCE:.1%} behind `presched`): {'all hold' if not failed else f'{failed} FAILED'}.\n",
