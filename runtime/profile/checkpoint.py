@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from prescope.instances import CostFile
 from prescope.runtime.plugin.load import build_from_checkpoint
 from prescope.runtime.plugin.load.expert_store import open_store
-from prescope.runtime.profile.whole_model import ProfileObserver, profile_model
 from prescope.runtime.profile.settings import ProfileSettings
+from prescope.runtime.profile.whole_model import ProfileObserver, profile_model
 
 if TYPE_CHECKING:
     import torch

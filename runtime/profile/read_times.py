@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import cycle
@@ -72,22 +72,21 @@ def time_expert_reads(
 
 
 def time_raw_reads(
-    files: Sequence[RawFile], settings: ProfileSettings, *, depth: int, clock: Clock = now_ns
+    file: RawFile, settings: ProfileSettings, *, depth: int, clock: Clock = now_ns
 ) -> MeasuredSeries | None:
-    """Time per read of every size with ``depth`` in flight; sizes beyond the files are left out.
+    """Time per read of every size with ``depth`` in flight; sizes beyond the file are left out.
 
     Returns
     -------
     MeasuredSeries or None
-        ``None`` when the checkpoint is smaller than every size.
+        ``None`` when the file is smaller than every size.
     """
-    largest = max(files, key=lambda file: file.size_bytes)
-    sizes = [size for size in settings.read_bytes if size <= largest.size_bytes]
+    sizes = [size for size in settings.read_bytes if size <= file.size_bytes]
     if not sizes:
         return None
 
     def probe(size: int) -> Probe:
-        read = largest.reader(size, workers=depth, seed=settings.seed)
+        read = file.reader(size, workers=depth, seed=settings.seed)
         return Probe(
             x=size,
             run=lambda: (time_per_read(read, depth=depth, reads=settings.reads, clock=clock),),

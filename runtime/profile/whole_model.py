@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,56 +75,20 @@ def profile_model(
     settings = settings or ProfileSettings()
     layers = moe_layers(model)
     threads = engine_threads()
-    counts = tuple(sorted({threads, usable_cores()}))
-    total, done = 4 + 3 * len(counts), 0
-
-    def begin(text: str) -> None:
-        nonlocal done
-        observe(text, done, total)
-        done += 1
-
-    series: list[MeasuredSeries] = []
-    begin("reads of experts")
-    series.append(time_expert_reads(store, settings, clock=clock))
-    largest_bytes = max(store.row_bytes(layer) for layer in range(store.layers))
-    depth = link_of(series, expert_bytes=largest_bytes)[1]
-    begin("reads of other sizes")
-    with ExitStack() as stack:
-        opened = [stack.enter_context(RawFile(path, direct=store.direct)) for path in files]
-        for count in sorted({1, depth}):
-            reads = time_raw_reads(opened, settings, depth=count, clock=clock)
-            series += [] if reads is None else [reads]
-    experts = experts_in_memory(store, settings.seed)
-    for count in counts:
-        begin(f"experts, {count} threads")
-        series.append(time_experts(layers[0].experts, experts, settings, threads=count, clock=clock))
-    begin(f"experts, {threads} threads, while the disk is read")
-    with while_reading(expert_reader(store, depth, settings.seed), depth):
-        series.append(
-            time_experts(
-                layers[0].experts,
-                experts,
-                settings,
-                threads=threads,
-                reading=depth,
-                clock=clock,
-            )
-        )
-    del experts
-    for count in counts:
-        begin(f"copies in memory, {count} threads")
-        series.append(time_copies(settings, threads=count, clock=clock))
     cache = DecodeCache(
         model, sequences=max(settings.decode_tokens), context=settings.context, seed=settings.seed
     )
-    for count in counts:
-        begin(f"dense work, {count} threads")
-        series += time_dense(model, layers, cache, settings, threads=count, clock=clock)
-    begin("writing")
+    series: list[MeasuredSeries] = []
+    steps = _steps(model, store, files, settings, cache, clock, series)
+    for done, (text, run) in enumerate(steps):
+        observe(text, done, len(steps))
+        series += run()
+    observe("done", len(steps), len(steps))
+    sizes = [store.row_bytes(layer) for layer in range(store.layers)]
     return CostFile(
         costs=costs_of(
             series,
-            expert_bytes=[store.row_bytes(layer) for layer in range(store.layers)],
+            expert_bytes=sizes,
             threads=threads,
             groups=layer_groups(layers),
             source=f"measured {model.config.model_type} on {usable_cores()} cores from disk",
@@ -133,7 +98,7 @@ def profile_model(
             measured_on=date.today().isoformat(),
             machine=this_machine(),
             threads=threads,
-            depth=depth,
+            depth=link_of(series, expert_bytes=max(sizes))[1],
             context=cache.context,
             direct=store.direct,
             quick=settings.quick,
@@ -144,6 +109,60 @@ def profile_model(
         host_computes=False,
         series=tuple(series),
     )
+
+
+Step = tuple[str, Callable[[], Sequence[MeasuredSeries]]]
+
+
+def _steps(
+    model: Any,
+    store: StoredExperts,
+    files: Sequence[Path],
+    settings: ProfileSettings,
+    cache: DecodeCache,
+    clock: Clock,
+    series: Sequence[MeasuredSeries],
+) -> list[Step]:
+    """What is measured, in order; later steps look at what earlier ones put into ``series``."""
+    layers = moe_layers(model)
+    module, engine = layers[0].experts, engine_threads()
+    counts = tuple(sorted({engine, usable_cores()}))
+    # The costs take those of the engine's threads; the others are for comparison.
+    few = (engine,) if settings.quick else counts
+
+    def depth() -> int:
+        return link_of(series, expert_bytes=1)[1]
+
+    def reads() -> list[MeasuredSeries]:
+        with RawFile(max(files, key=os.path.getsize), direct=store.direct) as file:
+            found = [
+                time_raw_reads(file, settings, depth=count, clock=clock) for count in sorted({1, depth()})
+            ]
+        return [entry for entry in found if entry is not None]
+
+    def experts() -> list[MeasuredSeries]:
+        weights = experts_in_memory(store, settings.seed)
+        found = [time_experts(module, weights, settings, threads=count, clock=clock) for count in counts]
+        in_flight = depth()
+        with while_reading(expert_reader(store, in_flight, settings.seed), in_flight):
+            found.append(
+                time_experts(module, weights, settings, threads=engine, reading=in_flight, clock=clock)
+            )
+        return found
+
+    return [
+        ("reads of experts", lambda: [time_expert_reads(store, settings, clock=clock)]),
+        ("reads of other sizes", reads),
+        ("experts", experts),
+        ("copies in memory", lambda: [time_copies(settings, threads=count, clock=clock) for count in few]),
+        *(
+            (
+                f"dense work, {count} thread{'s' if count > 1 else ''}",
+                partial(time_dense, model, layers, cache, settings, threads=count, clock=clock),
+            )
+            for count in few
+        ),
+    ]
 
 
 def _notes(
