@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from prescope.commands import inspect, instances, record, run, solve
+from prescope.commands import generate, inspect, instances, profile, record, run, solve
 
 # Plain help: drawing boxes around it costs 0.3 s.
 app = typer.Typer(
@@ -26,9 +26,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("run", short_help="Generate text under several policies, side by side.")(run.run)
+app.command("generate", short_help="Generate text with a model's experts on disk.")(generate.generate)
 app.command("solve", short_help="Plan one instance.")(solve.solve)
 app.add_typer(instances.app, name="instances")
 app.command("record", short_help="Record a model's routing.")(record.record)
+app.command("profile", short_help="Measure this machine for a model.")(profile.profile)
 app.command("inspect", short_help="Draw a plan or an executed step.")(inspect.inspect)
 
 
