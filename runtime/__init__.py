@@ -14,12 +14,12 @@ from prescope.runtime.errors import (
     SlotStateError,
     StallError,
 )
-from prescope.runtime.execution import execute, run_plan
+from prescope.runtime.execution import execute, preamble, run_plan
 from prescope.runtime.happens_before import verify
 from prescope.runtime.program import Op, OpKind, Program, Stream
 from prescope.runtime.slots import SlotState, SlotTable
 from prescope.runtime.stepper import Stepper
-from prescope.runtime.store import HostStore, Part, consecutive_parts
+from prescope.runtime.store import ExpertStore, HostStore, Part, consecutive_parts
 from prescope.runtime.synthetic import synthetic_store
 from prescope.runtime.trace import StepTrace, Violations
 
@@ -29,6 +29,7 @@ __all__ = [
     "CopyRequest",
     "DeviceArena",
     "ExecutionError",
+    "ExpertStore",
     "ExpertWork",
     "HostStore",
     "Op",
@@ -55,6 +56,7 @@ __all__ = [
     "consecutive_parts",
     "execute",
     "open_backend",
+    "preamble",
     "run_plan",
     "synthetic_store",
     "verify",

@@ -11,7 +11,7 @@ from prescope.runtime.errors import PlanError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from prescope.runtime.store import HostStore
+    from prescope.runtime.store import ExpertStore
 
 
 class DeviceArena:
@@ -26,7 +26,7 @@ class DeviceArena:
     residents
         Per layer, the experts with a row of their own.
     slots
-        Number of buffers, each as large as the largest expert.
+        Number of buffers, each large enough for the largest expert wherever the store places it.
     budget_bytes
         Memory allowed; ``None`` for no limit.
 
@@ -38,7 +38,7 @@ class DeviceArena:
 
     def __init__(
         self,
-        store: HostStore,
+        store: ExpertStore,
         *,
         residents: Sequence[Sequence[int]],
         slots: int,
@@ -61,14 +61,17 @@ class DeviceArena:
                 f"{sum(map(len, residents))} residents and {slots} slots of {format_bytes(self.size_bytes)}"
             )
         self._store = store
-        elements = max(store.elements(layer) for layer in range(store.layers))
+        elements = max(store.slot_elements(layer) for layer in range(store.layers))
         # Ordinary tensors even under inference mode: threads in any mode write to them.
         with torch.inference_mode(False):
             self._slots = torch.full((slots, elements), float("nan"), dtype=store.dtype)
             self._residents = [
-                store.rows[layer][torch.tensor(list(row), dtype=torch.int64)]
+                torch.empty((len(row), store.elements(layer)), dtype=store.dtype)
                 for layer, row in enumerate(residents)
             ]
+            for layer, row in enumerate(residents):
+                for at, expert in enumerate(row):
+                    store.read(layer, expert, self._residents[layer][at])
         self._row_of = [{expert: row for row, expert in enumerate(experts)} for experts in residents]
 
     @property
@@ -93,21 +96,21 @@ class DeviceArena:
             raise PlanError(f"expected a resident of layer {layer}, got expert {expert}")
         return self._residents[layer][row]
 
-    def slot_row(self, slot: int, layer: int) -> Tensor:
-        """The part of a slot that an expert of ``layer`` fills, flat ``[elements]``."""
-        return self._slots[slot, : self._store.elements(layer)]
+    def slot_row(self, slot: int, layer: int, expert: int) -> Tensor:
+        """The part of a slot that an expert fills, flat ``[elements]``."""
+        return self._store.place(layer, expert, self._slots[slot])
 
     def device_row(self, layer: int, expert: int, slot: int | None) -> Tensor:
         """Where a computation on the device reads: its slot, or the resident's row where there is none."""
-        return self.resident_row(layer, expert) if slot is None else self.slot_row(slot, layer)
+        return self.resident_row(layer, expert) if slot is None else self.slot_row(slot, layer, expert)
 
     def poison(self, slot: int) -> None:
         """Fill a slot with NaN."""
         self._slots[slot].fill_(float("nan"))
 
 
-def arena_bytes(store: HostStore, *, residents: Sequence[Sequence[int]], slots: int) -> int:
+def arena_bytes(store: ExpertStore, *, residents: Sequence[Sequence[int]], slots: int) -> int:
     """Bytes that an arena with these residents and slots takes."""
-    largest = max(store.row_bytes(layer) for layer in range(store.layers))
+    largest = max(store.slot_elements(layer) for layer in range(store.layers)) * store.dtype.itemsize
     pinned = sum(store.row_bytes(layer) * len(row) for layer, row in enumerate(residents))
     return pinned + slots * largest

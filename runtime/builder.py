@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from prescope.formulation import CostModel
+from prescope.runtime._contents import Contents, Held
 from prescope.runtime._step_ops import CALLER, CPU, GPU, LINK, StepOps
 from prescope.runtime.errors import PlanError
-from prescope.runtime.program import Op, OpKind, Program
+from prescope.runtime.program import Op, OpKind, Program, slot_place
 
 _INPUT = ("input",)
 _OUTPUTS = ("output.gpu", "output.cpu")
@@ -28,18 +29,6 @@ class ExpertWork(NamedTuple):
 
     expert: int
     tokens: int
-
-
-class _Held:
-    """What a slot holds: which expert, the copy that brings it, and the computation that read it."""
-
-    __slots__ = ("copy", "expert", "layer", "reader")
-
-    def __init__(self, layer: int, expert: int, copy: int) -> None:
-        self.layer = layer
-        self.expert = expert
-        self.copy = copy
-        self.reader: int | None = None
 
 
 class ProgramBuilder:
@@ -63,6 +52,9 @@ class ProgramBuilder:
         Whether experts may run on the host.
     allow_late
         Accept copies for layers whose gate has passed: a saved plan may hold such useless ones.
+    carry
+        Slots keep their contents across steps: a pool of rows. A step then ends with its last copy, so that
+        all contents are there when the next one starts.
     """
 
     def __init__(
@@ -74,6 +66,7 @@ class ProgramBuilder:
         residents: Sequence[Sequence[int]],
         host_computes: bool = True,
         allow_late: bool = False,
+        carry: bool = False,
     ) -> None:
         if len(residents) != costs.layers:
             raise PlanError(f"expected residents for {costs.layers} layers, got {len(residents)}")
@@ -90,9 +83,9 @@ class ProgramBuilder:
         self._host_computes = host_computes
         self._allow_late = allow_late
         self._residents = tuple(frozenset(row) for row in residents)
-        self._slot_name = tuple((f"slot:{slot}",) for slot in range(slots))
-        self._held: list[_Held | None] = [None] * slots
-        self._slot_of: dict[tuple[int, int], int] = {}
+        self._slot_name = tuple((slot_place(slot),) for slot in range(slots))
+        self._contents = Contents(slots, carry=carry)
+        self._initial: tuple[tuple[int, int, int], ...] = ()
         self._step = StepOps()
         self._gate_tokens = 0
         self._expected = "begin_step"
@@ -113,10 +106,11 @@ class ProgramBuilder:
             When a step is open, or a copy cannot be right.
         """
         self._require("begin_step")
-        self._forget_slots()
+        self._initial = self._contents.begin_step()
         self._step = StepOps()
         self._gate_tokens = batch_tokens
-        self._step.add(OpKind.FORK, CALLER, wave=-1, layer=-1)
+        handed_over = tuple(self._slot_name[slot][0] for slot, _, _ in self._initial)
+        self._step.add(OpKind.FORK, CALLER, wave=-1, layer=-1, writes=handed_over)
         for copy in copies:
             self._copy(-1, CopyRequest(*copy), ())
         self._expected = "dense 0"
@@ -178,7 +172,10 @@ class ProgramBuilder:
         first = len(self._step.ops)
         pending = [CopyRequest(*copy) for copy in copies]
         needed = {expert for expert, _ in gpu if expert not in self._residents[layer]}
-        brought = {copy.expert: index for index, copy in enumerate(pending) if copy.layer == layer}
+        brought: dict[int, int] = {}
+        for index, copy in enumerate(pending):
+            if copy.layer == layer and self.slot_of(layer, copy.expert) is None:
+                brought.setdefault(copy.expert, index)
         issued = 0
         dense = self._step.last[CALLER]
         for expert, tokens in gpu:
@@ -197,7 +194,9 @@ class ProgramBuilder:
         return tuple(self._step.ops[first:])
 
     def end_step(self) -> Op:
-        """Close the step: the caller's stream waits for device and host, not for copies nobody needs.
+        """Close the step: the caller's stream waits for device and host.
+
+        It does not wait for copies nobody needs, unless contents outlive the step.
 
         Raises
         ------
@@ -206,18 +205,21 @@ class ProgramBuilder:
         """
         self._require("end_step")
         self._expected = "begin_step"
+        last, carry = self._step.last, self._contents.carry
+        handed_on = tuple(self._slot_name[slot][0] for slot in self._contents.filled() if carry)
         return self._step.add(
             OpKind.JOIN,
             CALLER,
             wave=self._layers,
             layer=self._layers,
-            waits=(self._step.last[GPU], self._step.last[CPU]),
-            reads=_OUTPUTS,
+            waits=(last[GPU], last[CPU], last[LINK] if carry else None),
+            reads=_OUTPUTS + handed_on,
         )
 
     def abort_step(self) -> None:
         """Give the open step up; the next one assumes nothing about the slots."""
-        self._forget_slots()
+        self._contents.forget()
+        self._initial = ()
         self._expected = "begin_step"
 
     def program(self) -> Program:
@@ -230,20 +232,24 @@ class ProgramBuilder:
         """
         self._require("begin_step")
         return Program(
-            layers=self._layers, experts=self._experts, slots=self._slots, ops=tuple(self._step.ops)
+            layers=self._layers,
+            experts=self._experts,
+            slots=self._slots,
+            ops=tuple(self._step.ops),
+            initial=self._initial,
         )
 
     def slot_of(self, layer: int, expert: int) -> int | None:
-        """Slot that holds or will hold an expert in the open step; ``None`` when no copy was issued."""
-        return self._slot_of.get((layer, expert))
+        """Slot that holds or will hold an expert; ``None`` when no copy was issued."""
+        return self._contents.slot_of(layer, expert)
+
+    def contents(self) -> dict[int, tuple[int, int]]:
+        """``(layer, expert)`` by slot, once all copies issued so far have landed."""
+        return self._contents.owners()
 
     def _require(self, call: str) -> None:
         if call != self._expected:
             raise PlanError(f"expected the call {self._expected!r}, got {call!r}")
-
-    def _forget_slots(self) -> None:
-        self._held = [None] * self._slots
-        self._slot_of.clear()
 
     def _check_computes(
         self, layer: int, gpu: Sequence[tuple[int, int]], cpu: Sequence[tuple[int, int]]
@@ -274,13 +280,14 @@ class ProgramBuilder:
             raise PlanError(f"expected one of {self._slots} slots, got {where}")
         if expert in self._residents[layer]:
             raise PlanError(f"expected an expert that is not resident, got {where}")
-        if (layer, expert) in self._slot_of:
-            raise PlanError(
-                f"expected one copy per expert and step, got {where} after one to slot "
-                f"{self._slot_of[layer, expert]}"
-            )
-        held = self._held[slot]
-        if held is not None and (held.layer > wave or (held.layer == wave and held.expert in needed)):
+        earlier = self.slot_of(layer, expert)
+        if earlier is not None:
+            rule = "an expert that no slot holds" if self._contents.carry else "one copy per expert and step"
+            raise PlanError(f"expected {rule}, got {where} after one to slot {earlier}")
+        held = self._contents[slot]
+        if held is not None and (
+            (held.layer > wave and held.copy is not None) or (held.layer == wave and held.expert in needed)
+        ):
             raise PlanError(
                 f"expected a slot that is free by then, got {where} while it holds layer {held.layer} "
                 f"expert {held.expert}, not yet computed"
@@ -298,16 +305,15 @@ class ProgramBuilder:
             size_bytes=self._costs.expert_bytes[layer],
             predicted_ns=self._costs.copy_ns(layer),
         )
-        self._held[slot] = _Held(layer, expert, op.id)
-        self._slot_of[layer, expert] = slot
+        self._contents.fill(slot, Held(layer, expert, op.id))
 
     def _compute_on_gpu(self, layer: int, expert: int, tokens: int, dense: int | None) -> None:
         duration = self._costs.gpu_ns(layer, tokens)
         if expert in self._residents[layer]:
             self._compute(layer, expert, None, GPU, (dense,), duration)
             return
-        slot = self._slot_of.get((layer, expert))
-        held = None if slot is None else self._held[slot]
+        slot = self.slot_of(layer, expert)
+        held = None if slot is None else self._contents[slot]
         if held is None or (held.layer, held.expert) != (layer, expert):
             raise PlanError(
                 f"expected a copy of layer {layer} expert {expert}, which runs on the device and is not "

@@ -7,7 +7,7 @@ from prescope.runtime.arena import DeviceArena
 from prescope.runtime.backends import Backend, open_backend
 from prescope.runtime.compile import compile_plan
 from prescope.runtime.happens_before import verify
-from prescope.runtime.program import OpKind, Program
+from prescope.runtime.program import Op, OpKind, Program, Stream, slot_place
 from prescope.runtime.synthetic import synthetic_store
 from prescope.runtime.trace import StepTrace
 
@@ -55,3 +55,32 @@ def execute(backend: Backend, program: Program, *, link_busy_ns: int = 0) -> Ste
             backend.dense_end(op)
             backend.wait(backend.submit(program.wave(op.layer)))
     return backend.end_step(program.ops[-1])
+
+
+def preamble(program: Program) -> Program:
+    """A step that only fills the slots as a program expects to find them, for a backend that is fresh."""
+    ops = [Op(id=0, kind=OpKind.FORK, stream=Stream.CALLER, wave=-1, layer=-1)]
+    for slot, layer, expert in program.initial:
+        ops.append(
+            Op(
+                id=len(ops),
+                kind=OpKind.COPY,
+                stream=Stream.LINK,
+                wave=-1,
+                layer=layer,
+                expert=expert,
+                slot=slot,
+                waits=(0,) if len(ops) == 1 else (),
+                writes=(slot_place(slot),),
+            )
+        )
+    join = Op(
+        id=len(ops),
+        kind=OpKind.JOIN,
+        stream=Stream.CALLER,
+        wave=program.layers,
+        layer=program.layers,
+        waits=(ops[-1].id,) if len(ops) > 1 else (),
+        reads=tuple(slot_place(slot) for slot, _, _ in program.initial),
+    )
+    return Program(layers=program.layers, experts=program.experts, slots=program.slots, ops=(*ops, join))

@@ -1,13 +1,11 @@
-"""The static happens-before check of a program over two consecutive steps."""
+"""The static happens-before check of a program, over two consecutive steps where it can follow itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from prescope.runtime.errors import PlanError
-from prescope.runtime.program import Op, OpKind, Program, Stream
-
-_SLOT = "slot:"
+from prescope.runtime.program import Op, OpKind, Program, Stream, slot_place, slots_among
 
 
 def verify(first: Program, second: Program | None = None) -> None:
@@ -16,28 +14,42 @@ def verify(first: Program, second: Program | None = None) -> None:
     Two steps in a row are checked, because a missing fork shows only in the second. What the host does
     between gates is not counted as an order.
 
+    A program that finds contents in the slots is checked as if they had been written before everything.
+    Its fork hands them over and its join hands on what it filled, so the step alone shows a missing wait
+    on either; whatever step comes before or after only has to leave, or to expect, the right contents.
+
     Parameters
     ----------
     first, second
-        Consecutive steps; ``None`` repeats the first.
+        Consecutive steps. ``None`` repeats the first where it finds in the slots what it leaves there
+        itself, and otherwise checks the first alone.
 
     Raises
     ------
     PlanError
         With the first hazard found: conflicting accesses without an order, a computation of weights that
-        another copy put there last, an expert computed twice, or a slot out of range.
+        another copy put there last, an expert computed twice, a slot out of range, or contents that the
+        second step expects and the first does not leave.
     """
-    for hazard in hazards(first, first if second is None else second):
+    for hazard in hazards(first, second):
         raise PlanError(hazard)
 
 
-def hazards(first: Program, second: Program) -> Iterator[str]:
-    """All hazards of two consecutive steps, in words."""
-    for step, program in enumerate((first, second)):
+def hazards(first: Program, second: Program | None = None) -> Iterator[str]:
+    """All hazards of two consecutive steps, or of a step that `verify` checks alone, in words."""
+    if second is None and not any(_missing_contents(first, first)):
+        second = first
+    steps = (first,) if second is None else (first, second)
+    for step, program in enumerate(steps):
         yield from _shape_hazards(step, program)
-    ops = (*first.ops, *second.ops)
-    before = _ancestors(first, second)
+    for earlier, later in zip(steps, steps[1:], strict=False):
+        yield from _missing_contents(earlier, later)
+    ops = tuple(op for program in steps for op in program.ops)
+    before = _ancestors(steps)
     offset = len(first.ops)
+    found = [
+        {slot_place(slot): (layer, expert) for slot, layer, expert in program.initial} for program in steps
+    ]
     writer: dict[str, int] = {}
     readers: dict[str, list[int]] = {}
     for index, op in enumerate(ops):
@@ -46,23 +58,25 @@ def hazards(first: Program, second: Program) -> Iterator[str]:
             last = writer.get(place)
             if last is not None and not seen >> last & 1:
                 yield _unordered(place, ops[last], op, last, index, offset)
-            if place.startswith(_SLOT):
-                yield from _content_hazards(place, op, index, last, ops, offset)
+            if op.kind is OpKind.COMPUTE and op.slot is not None and place == slot_place(op.slot):
+                step = int(index >= offset)
+                yield from _content_hazards(place, op, step, last, ops, offset, found[step])
             readers.setdefault(place, []).append(index)
         for place in op.writes:
             # A location's earlier accesses are ordered among themselves, so the newest ones suffice.
             last = writer.get(place)
-            for earlier in readers.pop(place, []) + ([] if last is None else [last]):
-                if earlier != index and not seen >> earlier & 1:
-                    yield _unordered(place, ops[earlier], op, earlier, index, offset)
+            for earlier_access in readers.pop(place, []) + ([] if last is None else [last]):
+                if earlier_access != index and not seen >> earlier_access & 1:
+                    yield _unordered(place, ops[earlier_access], op, earlier_access, index, offset)
             writer[place] = index
 
 
-def _ancestors(first: Program, second: Program) -> list[int]:
-    """Per operation of both steps the set of those certainly done before it, as bits of an integer."""
+def _ancestors(steps: tuple[Program, ...]) -> list[int]:
+    """Per operation of all steps the set of those certainly done before it, as bits of an integer."""
     before: list[int] = []
     last: dict[Stream, int] = {}
-    for base, program in ((0, first), (len(first.ops), second)):
+    for program in steps:
+        base = len(before)
         for op in program.ops:
             known = 0
             previous = last.get(op.stream)
@@ -75,6 +89,16 @@ def _ancestors(first: Program, second: Program) -> list[int]:
     return before
 
 
+def _missing_contents(first: Program, second: Program) -> Iterator[str]:
+    left = first.final() if second.initial else {}
+    for slot, layer, expert in second.initial:
+        if left.get(slot) != (layer, expert):
+            got = "nothing" if slot not in left else "layer {} expert {}".format(*left[slot])
+            yield (
+                f"expected the step before to leave layer {layer} expert {expert} in slot {slot}, got {got}"
+            )
+
+
 def _shape_hazards(step: int, program: Program) -> Iterator[str]:
     computed: set[tuple[int, int | None]] = set()
     for op in program.ops:
@@ -84,17 +108,41 @@ def _shape_hazards(step: int, program: Program) -> Iterator[str]:
             if (op.layer, op.expert) in computed:
                 yield f"expected each expert computed once, got {op.describe()} again in step {step}"
             computed.add((op.layer, op.expert))
+    if program.initial:
+        expected = {slot for slot, _, _ in program.initial}
+        yield from _handing_hazards(step, program, OpKind.FORK, expected)
+        filled = {op.slot for op in program.ops if op.kind is OpKind.COPY and op.slot is not None}
+        yield from _handing_hazards(step, program, OpKind.JOIN, filled)
+
+
+def _handing_hazards(step: int, program: Program, kind: OpKind, expected: set[int]) -> Iterator[str]:
+    named = {slot for op in program.ops if op.kind is kind for slot in slots_among((*op.reads, *op.writes))}
+    if not expected <= named:
+        yield f"expected the {kind} of step {step} to name slots {sorted(expected)}, got {sorted(named)}"
 
 
 def _content_hazards(
-    place: str, op: Op, index: int, last: int | None, ops: tuple[Op, ...], offset: int
+    place: str,
+    op: Op,
+    step: int,
+    last: int | None,
+    ops: tuple[Op, ...],
+    offset: int,
+    initial: dict[str, tuple[int, int]],
 ) -> Iterator[str]:
     wanted = (op.layer, op.expert)
-    where = f"{op.describe()} in step {int(index >= offset)}"
-    if last is None or (last >= offset) != (index >= offset):
+    where = f"{op.describe()} in step {step}"
+    copied = last is not None and (last >= offset) == bool(step) and ops[last].kind is OpKind.COPY
+    if copied and last is not None:
+        if (ops[last].layer, ops[last].expert) != wanted:
+            yield f"expected {place} to hold what {where} needs, got {ops[last].describe()}"
+    elif place not in initial:
         yield f"expected {place} to be filled in the step of {where}, got no copy"
-    elif (ops[last].layer, ops[last].expert) != wanted:
-        yield f"expected {place} to hold what {where} needs, got {ops[last].describe()}"
+    elif initial[place] != wanted:
+        yield (
+            f"expected {place} to hold what {where} needs, got layer {initial[place][0]} expert "
+            f"{initial[place][1]} from before"
+        )
 
 
 def _unordered(place: str, earlier: Op, later: Op, first: int, second: int, offset: int) -> str:

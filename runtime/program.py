@@ -10,6 +10,17 @@ import msgspec
 from prescope.runtime.errors import PlanError
 
 FORMAT = "prescope-program/1"
+_SLOT = "slot:"
+
+
+def slot_place(slot: int) -> str:
+    """Name of a slot among the locations that operations touch."""
+    return f"{_SLOT}{slot}"
+
+
+def slots_among(places: Iterable[str]) -> list[int]:
+    """The slots among named locations."""
+    return [int(place.removeprefix(_SLOT)) for place in places if place.startswith(_SLOT)]
 
 
 class OpKind(StrEnum):
@@ -52,6 +63,8 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reads, writes
         Names of the locations touched: ``slot:<n>``, ``input`` (what the gate hands to the experts),
         ``output.gpu`` and ``output.cpu``. Residents and host weights never change, so they are not named.
+        Where contents outlive the step, its fork writes the slots that are filled at its start (hands them
+        over) and its join reads those that it filled (hands them on).
     size_bytes
         Modelled bytes of a copy, else 0.
     predicted_ns
@@ -90,6 +103,9 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Shape of what it was built for.
     ops
         Operations; the id of each is its position.
+    initial
+        ``(slot, layer, expert)`` of what must be in the slots when it starts, brought there by an earlier
+        step; empty where every step starts from the residents alone.
     format
         Name and version of the format when written.
     """
@@ -98,6 +114,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     experts: int
     slots: int
     ops: tuple[Op, ...]
+    initial: tuple[tuple[int, int, int], ...] = ()
     format: str = FORMAT
 
     def __post_init__(self) -> None:
@@ -113,6 +130,9 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                     raise PlanError(
                         f"expected {op.describe()} to wait for earlier operations, got {wait}: a cycle"
                     )
+        slots = [slot for slot, _, _ in self.initial]
+        if len(set(slots)) != len(slots) or any(not 0 <= slot < self.slots for slot in slots):
+            raise PlanError(f"expected distinct initial slots in [0, {self.slots - 1}], got {sorted(slots)}")
 
     def stream(self, stream: Stream) -> tuple[Op, ...]:
         """Operations of one stream in order."""
@@ -121,6 +141,14 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def wave(self, wave: int) -> tuple[Op, ...]:
         """Copies and computations issued at one gate; -1 is the start of the step, with its fork."""
         return tuple(op for op in self.ops if op.wave == wave and op.kind not in (OpKind.DENSE, OpKind.JOIN))
+
+    def final(self) -> dict[int, tuple[int, int]]:
+        """``(layer, expert)`` by slot, as the program leaves them."""
+        contents = {slot: (layer, expert) for slot, layer, expert in self.initial}
+        for op in self.ops:
+            if op.kind is OpKind.COPY and op.slot is not None and op.expert is not None:
+                contents[op.slot] = (op.layer, op.expert)
+        return contents
 
     def edges(self) -> tuple[tuple[int, int], ...]:
         """Explicit waits as pairs ``(waited for, waiting)``."""

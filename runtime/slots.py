@@ -85,6 +85,17 @@ class SlotTable:
         if self._slots[slot].state is not SlotState.ZOMBIE:
             self._slots[slot] = _Slot(state=SlotState.UNKNOWN)
 
+    def spoil_all(self) -> None:
+        """After a fault nothing is believed of any slot that was ever filled."""
+        for slot, entry in enumerate(self._slots):
+            if entry.state is not SlotState.FREE:
+                self.spoil(slot)
+
+    def require_landed(self, slot: int, by: str) -> None:
+        """Refuse what is handed on while it is still being written."""
+        if self._slots[slot].state is SlotState.LOADING:
+            self._refuse(slot, f"{by} hands it on", "landed")
+
     def bury(self, slot: int) -> None:
         """Someone who no longer answers may still write here: it becomes ZOMBIE."""
         self._slots[slot] = _Slot(state=SlotState.ZOMBIE)

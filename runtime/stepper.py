@@ -79,6 +79,10 @@ class Stepper:
         """The program of the step that ended last."""
         return self._builder.program()
 
+    def contents(self) -> dict[int, tuple[int, int]]:
+        """``(layer, expert)`` by slot; see `ProgramBuilder.contents`."""
+        return self._builder.contents()
+
     def reset(self) -> None:
         """After an error: the next step starts from nothing but the residents."""
         self._builder.abort_step()

@@ -6,7 +6,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
     import torch
@@ -51,6 +51,59 @@ def consecutive_parts(shapes: Mapping[str, Sequence[int]]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
+class ExpertStore(Protocol):
+    """Where experts' weights come from: host memory or a disk."""
+
+    @property
+    def layers(self) -> int:
+        """Number of MoE layers."""
+        ...
+
+    @property
+    def experts(self) -> int:
+        """Experts per layer."""
+        ...
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Element type of all weights."""
+        ...
+
+    @property
+    def parts(self) -> Sequence[Sequence[Part]]:
+        """What lies inside a row, per layer."""
+        ...
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """What does not work as wanted, in words."""
+        ...
+
+    def elements(self, layer: int) -> int:
+        """Elements in a row of a layer."""
+        ...
+
+    def row_bytes(self, layer: int) -> int:
+        """Bytes of one expert of a layer."""
+        ...
+
+    def slot_elements(self, layer: int) -> int:
+        """Elements of memory from which `place` can take a row of a layer."""
+        ...
+
+    def place(self, layer: int, expert: int, slot: Tensor) -> Tensor:
+        """The row ``[elements]`` inside a flat slot in which an expert is best put."""
+        ...
+
+    def views(self, layer: int, row: Tensor) -> dict[str, Tensor]:
+        """The named parts of a flat row that holds an expert of a layer, sharing its memory."""
+        ...
+
+    def read(self, layer: int, expert: int, row: Tensor) -> int:
+        """Fill a flat row ``[elements]``; returns the bytes moved. May be called from several threads."""
+        ...
+
+
 class HostStore:
     """The one copy of all expert weights in host memory. Nothing writes to it once it is made.
 
@@ -67,6 +120,8 @@ class HostStore:
     ValueError
         When shapes, types or parts do not fit together.
     """
+
+    degraded: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self, rows: Sequence[Tensor], parts: Sequence[Part] | Sequence[Sequence[Part]] | None = None
@@ -125,9 +180,22 @@ class HostStore:
         """Bytes of one expert of a layer."""
         return self.elements(layer) * self.rows[layer].element_size()
 
+    def slot_elements(self, layer: int) -> int:
+        """See `ExpertStore.slot_elements`; a row needs no more than its own."""
+        return self.elements(layer)
+
+    def place(self, layer: int, expert: int, slot: Tensor) -> Tensor:
+        """See `ExpertStore.place`; every row begins where its slot does."""
+        return slot[: self.elements(layer)]
+
     def row(self, layer: int, expert: int) -> Tensor:
         """The flat weights ``[elements]`` of one expert; read only by agreement."""
         return self.rows[layer][expert]
+
+    def read(self, layer: int, expert: int, row: Tensor) -> int:
+        """See `ExpertStore.read`."""
+        row.copy_(self.row(layer, expert))
+        return self.row_bytes(layer)
 
     def views(self, layer: int, row: Tensor) -> dict[str, Tensor]:
         """The named parts of a flat row that holds an expert of a layer, sharing its memory."""
@@ -141,6 +209,17 @@ class HostStore:
         for tensor in self.rows:
             total = zlib.crc32(tensor.detach().view(torch.uint8).numpy().data, total)
         return total
+
+
+def host_row(store: ExpertStore, layer: int, expert: int) -> Tensor:
+    """The flat weights of one expert: the row itself where it lies in host memory, else one read for this."""
+    if isinstance(store, HostStore):
+        return store.row(layer, expert)
+    import torch
+
+    row = torch.empty(store.elements(layer), dtype=store.dtype)
+    store.read(layer, expert, row)
+    return row
 
 
 def _parts_per_layer(

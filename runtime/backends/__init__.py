@@ -8,11 +8,11 @@ from prescope.runtime.backends.base import Backend, Ticket, Work
 
 if TYPE_CHECKING:
     from prescope.runtime.arena import DeviceArena
-    from prescope.runtime.store import HostStore
+    from prescope.runtime.store import ExpertStore
 
 __all__ = ["Backend", "Ticket", "Work", "backends", "open_backend"]
 
-_NAMES = ("sim", "cpu")
+_NAMES = ("sim", "cpu", "disk")
 
 
 def backends() -> tuple[str, ...]:
@@ -20,7 +20,7 @@ def backends() -> tuple[str, ...]:
     return _NAMES
 
 
-def open_backend(name: str, store: HostStore, arena: DeviceArena, options: Any = None) -> Backend:
+def open_backend(name: str, store: ExpertStore, arena: DeviceArena, options: Any = None) -> Backend:
     """Open a backend; close it in the end.
 
     Parameters
@@ -28,25 +28,36 @@ def open_backend(name: str, store: HostStore, arena: DeviceArena, options: Any =
     name
         One of `backends`.
     store, arena
-        Host rows to copy from and device rows to copy to.
+        Host rows to copy from and device rows to copy to; only ``"disk"`` takes rows that are not in host
+        memory.
     options
-        `SimOptions`, where ``None`` is the modelled machine itself, or `CpuOptions`, which must say the
-        dilation.
+        `SimOptions`, where ``None`` is the modelled machine itself, `CpuOptions`, which must say the
+        dilation, or `DiskOptions`, where ``None`` is the default.
 
     Raises
     ------
     ValueError
-        When the name is unknown or the options belong to another backend.
+        When the name is unknown, or the options or the store belong to another backend.
     """
+    if name == "disk":
+        from prescope.runtime.backends.disk import DiskBackend, DiskOptions
+
+        return DiskBackend(store, arena, None if options is None else _checked(name, options, DiskOptions))
+    if name not in _NAMES:
+        raise ValueError(f"expected a backend among {', '.join(_NAMES)}, got {name!r}")
+    from prescope.runtime.store import HostStore
+
+    if not isinstance(store, HostStore):
+        raise ValueError(
+            f"expected experts in host memory for backend {name!r}, got {type(store).__name__}: use 'disk'"
+        )
     if name == "sim":
         from prescope.runtime.backends.sim import SimBackend, SimOptions
 
         return SimBackend(store, arena, None if options is None else _checked(name, options, SimOptions))
-    if name == "cpu":
-        from prescope.runtime.backends.cpu import CpuBackend, CpuOptions
+    from prescope.runtime.backends.cpu import CpuBackend, CpuOptions
 
-        return CpuBackend(store, arena, _checked(name, options, CpuOptions))
-    raise ValueError(f"expected a backend among {', '.join(_NAMES)}, got {name!r}")
+    return CpuBackend(store, arena, _checked(name, options, CpuOptions))
 
 
 def _checked(name: str, options: Any, kind: type[Any]) -> Any:

@@ -37,6 +37,7 @@ class Node:
 
     __slots__ = (
         "end_ns",
+        "moved_bytes",
         "not_before_ns",
         "op",
         "overran",
@@ -59,6 +60,12 @@ class Node:
         self.start_ns = 0
         self.end_ns = 0
         self.overran = False
+        self.moved_bytes: int | None = None  # by a copy, where that is not one row
+
+    def release(self) -> None:
+        """It is over: hold on to nothing but its times."""
+        self.waits = ()
+        self.work = None
 
     @property
     def ready(self) -> bool:
@@ -105,8 +112,8 @@ class StepNodes:
 
     def ticket(self, added: list[Node], wave: int) -> Ticket:
         """What to wait for after these operations were taken in."""
-        last = {node.op.stream: node.op.id for node in added if node.op.kind is OpKind.COMPUTE}
-        return Ticket(step=self.number, wave=wave, last=tuple(last.values()))
+        computes = tuple(node.op.id for node in added if node.op.kind is OpKind.COMPUTE)
+        return Ticket(step=self.number, wave=wave, computes=computes)
 
     def computes(self, layer: int) -> list[Node]:
         """Computations of a layer that were taken in so far."""
@@ -120,4 +127,5 @@ class StepNodes:
         """Whether the computations of a ticket are done."""
         if ticket.step != self.number:
             raise PlanError(f"expected a ticket of step {self.number}, got one of step {ticket.step}")
-        return all(self.nodes[id].state is NodeState.DONE for id in ticket.last)
+        # Most often the last one is missing.
+        return all(self.nodes[id].state is NodeState.DONE for id in reversed(ticket.computes))

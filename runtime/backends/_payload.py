@@ -4,17 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prescope.runtime.backends._node import Node
 from prescope.runtime.backends.base import Work
-from prescope.runtime.errors import ContentError
-from prescope.runtime.program import Op
+from prescope.runtime.errors import ContentError, OrderError
+from prescope.runtime.program import Op, Stream
+from prescope.runtime.store import host_row
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from prescope.runtime.store import HostStore
+    from prescope.runtime.arena import DeviceArena
+    from prescope.runtime.store import ExpertStore
 
 
-def run_payload(store: HostStore, op: Op, row: Tensor, work: Work | None) -> None:
+def compute(store: ExpertStore, arena: DeviceArena, node: Node) -> None:
+    """Compute one expert from where its lane reads: on the device its slot or resident row, else the host's.
+
+    Raises
+    ------
+    ContentError
+        When there is no work and the weights are not the expert's.
+    """
+    op = node.op
+    expert = _expert(op)
+    if op.stream is Stream.CPU:
+        row = host_row(store, op.layer, expert)
+    else:
+        row = arena.device_row(op.layer, expert, op.slot)
+    run_payload(store, op, row, node.work)
+
+
+def run_payload(store: ExpertStore, op: Op, row: Tensor, work: Work | None) -> None:
     """Compute from a flat row, or check that it holds exactly the expert's weights.
 
     Raises
@@ -28,7 +48,7 @@ def run_payload(store: HostStore, op: Op, row: Tensor, work: Work | None) -> Non
         return
     import torch
 
-    if not torch.equal(row, store.row(op.layer, expert)):
+    if not torch.equal(row, host_row(store, op.layer, expert)):
         raise ContentError(
             f"expected the weights of layer {op.layer} expert {expert}, got others: {op.describe()}"
         )
@@ -36,5 +56,5 @@ def run_payload(store: HostStore, op: Op, row: Tensor, work: Work | None) -> Non
 
 def _expert(op: Op) -> int:
     if op.expert is None:
-        raise ContentError(f"expected an expert to compute, got {op.describe()}")
+        raise OrderError(f"expected an expert to compute, got {op.describe()}")
     return op.expert

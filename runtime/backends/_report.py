@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from prescope.formulation import Lane, Schedule, Task, TaskKind
 from prescope.runtime.backends._node import Node, NodeState, StepNodes
 from prescope.runtime.program import OpKind, Stream
-from prescope.runtime.store import HostStore
+from prescope.runtime.store import ExpertStore
 from prescope.runtime.trace import StepTrace, Violations
 
 _LANES = {Stream.CALLER: Lane.GPU, Stream.GPU: Lane.GPU, Stream.CPU: Lane.CPU, Stream.LINK: Lane.LINK}
@@ -23,7 +23,7 @@ def violation_kind(node: Node) -> str:
 def step_trace(
     step: StepNodes,
     *,
-    store: HostStore,
+    store: ExpertStore,
     backend: str,
     model_ns: Callable[[int], int],
     end_ns: int,
@@ -68,7 +68,10 @@ def step_trace(
         carried=tuple((node.op.layer, node.op.expert or 0) for node in carried),
         link_busy_ns=max(0, model_ns(link_free_ns) - makespan_ns),
         bytes_moved=sum(node.op.size_bytes for node in copies),
-        row_bytes_moved=sum(store.row_bytes(node.op.layer) for node in copies),
+        row_bytes_moved=sum(
+            store.row_bytes(node.op.layer) if node.moved_bytes is None else node.moved_bytes
+            for node in copies
+        ),
         violations=_violations(nodes) if timed else (),
         degraded=tuple(degraded),
         dilation=dilation,

@@ -26,13 +26,13 @@ class Ticket:
         Number of the step, counted by the backend.
     wave
         Gate of the operations.
-    last
-        Ids of the last computation on each lane; lanes run in order, so these end the layer.
+    computes
+        Ids of its computations.
     """
 
     step: int
     wave: int
-    last: tuple[int, ...]
+    computes: tuple[int, ...]
 
 
 class Backend(Protocol):

@@ -95,7 +95,7 @@ def test_an_unused_copy_gives_its_slot_back_at_its_gate(builder):
         ([], ((0, 1, 0), (1, 1, 0)), "free by then"),
         ([{"gpu": [(2, 1), (1, 1)], "copies": [(0, 1, 0), (0, 2, 0)]}], (), "free by then"),
         (
-            [{"gpu": [(1, 1), (2, 1), (3, 1)], "copies": [(0, 1, 0), (0, 2, 0), (0, 2, 1)]}],
+            [{"gpu": [(1, 1), (2, 1)], "copies": [(0, 1, 0), (0, 2, 0), (0, 2, 1)]}],
             (),
             "one copy per",
         ),

@@ -58,9 +58,9 @@ def test_layers_may_differ_in_size():
     store = HostStore([torch.zeros(2, 4), torch.ones(2, 6)])
     arena = DeviceArena(store, residents=((0,), (1,)), slots=2)
     assert arena.size_bytes == (4 + 6 + 2 * 6) * 4
-    assert arena.slot_row(1, 0).shape == (4,)
-    assert arena.slot_row(1, 1).shape == (6,)
-    assert arena.slot_row(0, 1).isnan().all()
+    assert arena.slot_row(1, 0, 0).shape == (4,)
+    assert arena.slot_row(1, 1, 0).shape == (6,)
+    assert arena.slot_row(0, 1, 0).isnan().all()
     assert arena.device_row(1, 1, None).tolist() == [1.0] * 6
 
 
@@ -91,5 +91,5 @@ def test_impossible_residents_are_refused(residents):
 def test_the_arena_is_made_of_ordinary_tensors_even_under_inference_mode():
     with torch.inference_mode():
         arena = DeviceArena(synthetic_store(layers=1, experts=2), residents=((0,),), slots=1)
-    assert not arena.slot_row(0, 0).is_inference()
+    assert not arena.slot_row(0, 0, 0).is_inference()
     assert not arena.resident_row(0, 0).is_inference()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from prescope.formulation import CostModel
 from prescope.formulation.checks import require_int
-from prescope.runtime.backends.cpu.clock import now_ns
+from prescope.runtime.backends.threads.clock import now_ns
 from prescope.runtime.store import HostStore
 
 # Real time may take up half of the dilated time at its 99th percentile; a copy a quarter at its median.

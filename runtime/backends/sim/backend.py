@@ -181,10 +181,8 @@ class SimBackend:
             raise self._failure
 
     def _abandon(self) -> None:
-        cut_off = self._machine.clear()
-        touched = {node.op.slot for step in self._steps.values() for node in step.nodes}
-        touched |= {node.op.slot for node in cut_off}
-        self._effects.abandon({slot for slot in touched if slot is not None})
+        self._machine.clear()
+        self._effects.abandon()
 
     def _duration_ns(self, node: Node) -> int:
         factor = self._factors.get(node.op.stream)

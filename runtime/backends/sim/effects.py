@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from prescope.runtime.backends._node import Node, NodeState, StepNodes
 from prescope.runtime.backends._payload import run_payload
 from prescope.runtime.backends.sim.machine import Machine
 from prescope.runtime.errors import OrderError
-from prescope.runtime.program import OpKind, Stream
+from prescope.runtime.program import OpKind, Stream, slots_among
 from prescope.runtime.slots import SlotTable
 from prescope.runtime.store import HostStore
 
@@ -50,6 +49,8 @@ class Effects:
             self._begin_compute(node)
         elif node.op.kind in (OpKind.DENSE, OpKind.JOIN):
             self._input = None
+            for slot in slots_among(node.op.reads):
+                self.slots.require_landed(slot, node.op.describe())
             for compute in step.computes(node.op.layer - 1) if step else ():
                 if compute.state is not NodeState.DONE:
                     raise OrderError(
@@ -67,10 +68,9 @@ class Effects:
         elif op.kind is OpKind.COMPUTE:
             self._end_compute(node)
 
-    def abandon(self, touched: Iterable[int]) -> None:
-        """The step was cut off: nothing is believed of the slots it touched."""
-        for slot in touched:
-            self.slots.spoil(slot)
+    def abandon(self) -> None:
+        """The step was cut off: nothing is believed of any slot."""
+        self.slots.spoil_all()
         self._first.clear()
         self._input = None
 
@@ -92,7 +92,7 @@ class Effects:
         source = self._store.row(op.layer, op.expert)
         begin = source.numel() * chunk // self._chunks
         end = source.numel() * (chunk + 1) // self._chunks
-        self._arena.slot_row(op.slot, op.layer)[begin:end] = source[begin:end]
+        self._arena.slot_row(op.slot, op.layer, op.expert)[begin:end] = source[begin:end]
 
     def _begin_compute(self, node: Node) -> None:
         self._require_input(node)

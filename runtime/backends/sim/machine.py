@@ -69,8 +69,8 @@ class Machine:
         """Operations at the head of their streams that have not started."""
         return [queue[0] for queue in self._queues.values() if queue]
 
-    def clear(self) -> list[Node]:
-        """Cancel everything that has not ended, and return it."""
+    def clear(self) -> None:
+        """Cancel everything that has not ended."""
         running = [node for node in self._running.values() if node is not None]
         open_nodes = [*running, *(node for queue in self._queues.values() for node in queue)]
         for node in open_nodes:
@@ -80,7 +80,6 @@ class Machine:
             self._queues[stream].clear()
             self._running[stream] = None
         self._events.clear()
-        return open_nodes
 
     def _start_ready(self) -> None:
         progress = True

@@ -20,12 +20,17 @@ from prescope.runtime import (
 )
 from prescope.runtime.backends.cpu import CpuOptions
 from prescope.runtime.backends.delays import Delay
+from prescope.runtime.backends.disk import DiskOptions
 from prescope.runtime.backends.sim import SimOptions
 from prescope.runtime.program import OpKind
 
 LAYERS, EXPERTS, SLOTS = 3, 6, 3
 RESIDENTS = ((0,), (0,), (0,))
-OPTIONS = {"sim": None, "cpu": CpuOptions(dilation=20.0, drain_s=0.5)}
+OPTIONS = {
+    "sim": None,
+    "cpu": CpuOptions(dilation=20.0, drain_s=0.5),
+    "disk": DiskOptions(depth=2, stall_floor_s=5.0, drain_s=0.5),
+}
 COSTS = CostModel(
     expert_bytes=(1000,) * LAYERS,
     link=Link(bytes_per_s=10**9, latency_ns=9000),
@@ -132,7 +137,7 @@ def test_the_same_operations_on_every_backend():
             trace = r.step()
             seen[name] = {(t.kind, t.lane, t.layer, t.expert, t.slot) for t in trace.schedule.tasks}
             assert len(seen[name]) == len(trace.schedule.tasks)
-    assert seen["sim"] == seen["cpu"]
+    assert all(tasks == seen["sim"] for tasks in seen.values())
 
 
 def test_a_slot_altered_after_its_copy_is_seen_by_exactly_its_expert(name):
@@ -143,14 +148,14 @@ def test_a_slot_altered_after_its_copy_is_seen_by_exactly_its_expert(name):
             while r.backend.slots.holds(2) != (1, 2) or r.backend.slots.state(2) is SlotState.LOADING:
                 assert time.monotonic() < deadline
                 time.sleep(0.001)
-            r.arena.slot_row(2, 1)[3] = 99.0
+            r.arena.slot_row(2, 1, 2)[3] = 99.0
 
     slow = Delay(kind=OpKind.COMPUTE, layer=1, expert=0, extra_ns=10**6)
     options = {
         "sim": SimOptions(delays=(slow,)),
         "cpu": CpuOptions(dilation=50.0, delays=(slow,)),
     }
-    with rig(name, options[name]) as r:
+    with rig(name, options.get(name)) as r:
         r.step(before_wait=alter)
         r.expect_true_weights(but={(1, 2)})
         r.step()
@@ -344,9 +349,13 @@ def test_work_runs_in_the_callers_inference_mode(name):
 
 def test_unknown_names_and_options_are_refused():
     r = Rig("sim")
-    with pytest.raises(ValueError, match="sim, cpu, got 'cuda'"):
+    with pytest.raises(ValueError, match="sim, cpu, disk, got 'cuda'"):
         open_backend("cuda", r.store, r.arena)
     with pytest.raises(ValueError, match="expected CpuOptions for backend 'cpu', got NoneType"):
         open_backend("cpu", r.store, r.arena)
     with pytest.raises(ValueError, match="expected SimOptions"):
         open_backend("sim", r.store, r.arena, OPTIONS["cpu"])
+    with pytest.raises(ValueError, match="expected DiskOptions"):
+        open_backend("disk", r.store, r.arena, OPTIONS["cpu"])
+    with pytest.raises(ValueError, match="experts in host memory for backend 'sim', got object: use 'disk'"):
+        open_backend("sim", object(), r.arena)

@@ -8,7 +8,7 @@ import pytest
 
 from prescope.formulation import CostModel, Lane, LinearTime, Link, TaskKind
 from prescope.runtime import DeviceArena, ProgramBuilder, Stepper, open_backend, synthetic_store
-from prescope.runtime.backends.cpu import CpuOptions, worker
+from prescope.runtime.backends.cpu import CpuOptions, slow_motion
 from prescope.runtime.backends.delays import Delay
 from prescope.runtime.backends.sim import SimOptions
 from prescope.runtime.program import OpKind
@@ -97,13 +97,13 @@ def test_deadlines_from_planned_starts_would_not_pass(monkeypatch):
     origins = []
 
     def planned_start(node, actual_end, nominal_end):
-        now = worker.now_ns()
+        now = slow_motion.now_ns()
         origins.append(now)
         if node.op.kind is OpKind.COPY:
             return now
         return round(origins[0] + DILATION * planned[node.op.layer, node.op.expert])
 
-    monkeypatch.setattr(worker, "_start_ns", planned_start)
+    monkeypatch.setattr(slow_motion, "_start_ns", planned_start)
     wanted = simulated((0, 0))
     for _ in range(2):
         origins.clear()

@@ -49,7 +49,7 @@ def test_a_computation_reads_its_first_part_at_its_start_and_the_rest_at_its_end
     seen = {}
 
     def overwrite(_weights):
-        arena.slot_row(0, 0).fill_(99.0)
+        arena.slot_row(0, 0, 0).fill_(99.0)
 
     def read(weights):
         seen.update({name: bool((part == 99.0).all()) for name, part in weights.items()})
@@ -64,7 +64,7 @@ def test_a_copy_lands_piece_by_piece_on_nan(sim):
     landed = []
 
     def look(_weights):
-        landed.append(int((~arena.slot_row(0, 0).isnan()).sum()))
+        landed.append(int((~arena.slot_row(0, 0, 0).isnan()).sum()))
 
     for _ in range(2):
         run(stepper, {1: lambda _: None, 0: look, 2: look}, hosts=[0, 2])
@@ -77,7 +77,7 @@ def test_the_built_in_work_compares_every_value(sim):
     arena, _, stepper = sim
 
     def disturb(_weights):
-        arena.slot_row(0, 0)[23] += 1
+        arena.slot_row(0, 0, 0)[23] += 1
 
     with pytest.raises(ExecutionError, match="expected the weights of layer 0 expert 1") as caught:
         run(stepper, {0: lambda _: None, 2: lambda _: None, 3: disturb}, hosts=[0, 2, 3])

@@ -1,0 +1,75 @@
+"""What the slots hold while a step is being built."""
+
+from __future__ import annotations
+
+
+class Held:
+    """What a slot holds: which expert, the copy that brings it, and the computation that read it.
+
+    The copy is ``None`` once its step is over: what outlives a step is there before the next one starts.
+    """
+
+    __slots__ = ("copy", "expert", "layer", "reader")
+
+    def __init__(self, layer: int, expert: int, copy: int) -> None:
+        self.layer = layer
+        self.expert = expert
+        self.copy: int | None = copy
+        self.reader: int | None = None
+
+
+class Contents:
+    """Contents of all slots and where every expert is.
+
+    Parameters
+    ----------
+    slots
+        Number of slots.
+    carry
+        Whether contents outlive the step. Only then is an expert gone for good once its slot is filled
+        anew; otherwise it stays known as one that was copied in this step.
+    """
+
+    def __init__(self, slots: int, *, carry: bool) -> None:
+        self.carry = carry
+        self._held: list[Held | None] = [None] * slots
+        self._slot_of: dict[tuple[int, int], int] = {}
+
+    def __getitem__(self, slot: int) -> Held | None:
+        return self._held[slot]
+
+    def slot_of(self, layer: int, expert: int) -> int | None:
+        """Slot that an expert was copied to."""
+        return self._slot_of.get((layer, expert))
+
+    def fill(self, slot: int, held: Held) -> None:
+        """A copy takes a slot over."""
+        previous = self._held[slot]
+        if self.carry and previous is not None:
+            del self._slot_of[previous.layer, previous.expert]
+        self._held[slot] = held
+        self._slot_of[held.layer, held.expert] = slot
+
+    def forget(self) -> None:
+        """Believe nothing about any slot."""
+        self._held = [None] * len(self._held)
+        self._slot_of.clear()
+
+    def begin_step(self) -> tuple[tuple[int, int, int], ...]:
+        """A step begins; returns ``(slot, layer, expert)`` of what it finds in the slots."""
+        if not self.carry:
+            self.forget()
+        for held in self._held:
+            if held is not None:
+                held.copy = held.reader = None
+        return tuple((slot, *owner) for slot, owner in self.owners().items())
+
+    def filled(self) -> tuple[int, ...]:
+        """Slots that copies of the present step have filled."""
+        return tuple(
+            slot for slot, held in enumerate(self._held) if held is not None and held.copy is not None
+        )
+
+    def owners(self) -> dict[int, tuple[int, int]]:
+        """``(layer, expert)`` by slot."""
+        return {slot: (held.layer, held.expert) for slot, held in enumerate(self._held) if held is not None}
