@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from cp_sat_judge import prove_optimum
 from tiny_instances import make_instance, seeded
 
+from prescope.formulation import CostModel, Demand, Instance, LinearTime, Link
 from prescope.solver import lower_bound
 
 
@@ -28,6 +30,24 @@ def test_valid_and_useful_with_every_lookahead_and_few_slots(lookahead: int) -> 
         instance = replace(instance, lookahead=lookahead, slots=min(max(instance.slots, 1), 2))
         optimum = prove_optimum(instance).makespan_ns
         assert lower_bound(instance) <= optimum, seed
+
+
+def test_a_slot_may_hold_a_larger_copy_of_a_later_layer() -> None:
+    instance = Instance(
+        name="mixed",
+        costs=CostModel(
+            expert_bytes=(1, 50),
+            link=Link(bytes_per_s=10**9),
+            gpu=(LinearTime(fixed_ns=3),),
+            cpu=(LinearTime(fixed_ns=1000),),
+            dense=(LinearTime(fixed_ns=100), LinearTime(fixed_ns=0)),
+        ),
+        demand=Demand(counts=np.array([[0, 0], [1, 1]]), batch_tokens=1),
+        residents=((), ()),
+        slots=2,
+        lookahead=2,
+    )
+    assert lower_bound(instance) == prove_optimum(instance).makespan_ns == 106
 
 
 def test_does_not_depend_on_the_known_makespan() -> None:

@@ -17,6 +17,7 @@ from prescope.formulation import (
     Tier,
     evaluate,
 )
+from prescope.instances import synthetic_instance
 from prescope.solver import Status, lower_bound, methods, solve
 
 RULES = ("on-demand", "cpu-only", "intra-layer", "presched")
@@ -146,6 +147,14 @@ def test_presched_prefetches_one_layer_ahead_and_no_further() -> None:
             assert copy.gate == copy.layer - 1 or instance.layers < 2
         prefetched += copies_before_their_gate(evaluate(instance, plan))
     assert prefetched > 0
+
+
+def test_presched_uses_its_lookahead() -> None:
+    for seed in range(3):
+        instance = synthetic_instance("olmoe-1b-7b", "lab", 32, seed)
+        alone, pairs = solve(instance, method="intra-layer"), solve(instance, method="presched")
+        assert alone.gap is not None and pairs.gap is not None
+        assert pairs.gap < 0.003 < 0.01 < alone.gap
 
 
 def test_intra_layer_is_the_best_split_of_a_single_layer() -> None:

@@ -49,6 +49,33 @@ def test_descent_reports_what_its_choice_costs_and_keeps_within_its_budget() -> 
         assert spent <= 3000 + len(work.missing) + len(work.resident) + 4 * instance.layers
 
 
+def test_no_exchange_and_no_single_move_improves_a_finished_descent() -> None:
+    for seed in range(60):
+        instance = make_instance(seeded(seed), host=True, max_experts=6)
+        work = workload(instance)
+        choice = random_choice(work, np.random.default_rng(seed))
+        reached, _ = descend(work, choice, 10**7, LEVELS)
+        places = [(choice.take, rank) for rank in range(len(choice.take)) if work.slots > 0]
+        places += [(choice.keep, rank) for rank in range(len(choice.keep))]
+        layers = [
+            int(np.searchsorted(work.missing_offsets, rank, "right")) for rank in range(len(choice.take))
+        ]
+        layers = layers if work.slots > 0 else []
+        layers += [
+            int(np.searchsorted(work.resident_offsets, rank, "right")) for rank in range(len(choice.keep))
+        ]
+        for one, (side, rank) in enumerate(places):
+            side[rank] ^= True
+            assert simulate(work, choice, work.lookahead, new_track(work)) >= reached, seed
+            for two in range(one + 1, len(places)):
+                other, place = places[two]
+                if layers[one] == layers[two] and other[place] == side[rank]:
+                    other[place] ^= True
+                    assert simulate(work, choice, work.lookahead, new_track(work)) >= reached, seed
+                    other[place] ^= True
+            side[rank] ^= True
+
+
 def test_workload_lists_every_activated_expert_once_in_order() -> None:
     for seed in range(100):
         instance = make_instance(seeded(seed))
