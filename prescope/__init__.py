@@ -13,17 +13,20 @@ if TYPE_CHECKING:
     from prescope.formulation import Instance, Plan, Schedule, evaluate
     from prescope.instances import read_instance, read_plan, write_instance, write_plan
     from prescope.runtime.plugin import Engine, EngineReport, attach
+    from prescope.runtime.plugin.load import Loaded, load
     from prescope.solver import Result, lower_bound, methods, solve
 
 _ROOM_OF = {
     "Engine": "runtime.plugin",
     "EngineReport": "runtime.plugin",
     "Instance": "formulation",
+    "Loaded": "runtime.plugin.load",
     "Plan": "formulation",
     "Result": "solver",
     "Schedule": "formulation",
     "attach": "runtime.plugin",
     "evaluate": "formulation",
+    "load": "runtime.plugin.load",
     "lower_bound": "solver",
     "methods": "solver",
     "read_instance": "instances",
@@ -37,11 +40,13 @@ __all__ = [
     "Engine",
     "EngineReport",
     "Instance",
+    "Loaded",
     "Plan",
     "Result",
     "Schedule",
     "attach",
     "evaluate",
+    "load",
     "lower_bound",
     "methods",
     "read_instance",

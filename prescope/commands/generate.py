@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from prescope.runtime.plugin.load import Loaded, LoadProgress
+    from prescope.runtime.plugin.load import LoadProgress
     from prescope.text_stream import TextStream
 
 
@@ -22,6 +23,12 @@ def generate(
     expert_memory: Annotated[str, typer.Option(help="Memory for experts, such as 512MiB or 4GiB.")] = "1GiB",
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Tokens to generate at most.")] = 128,
     policy: Annotated[str, typer.Option(help="What is kept and fetched.")] = "dp",
+    residency: Annotated[
+        str | None, typer.Option(help="Rule by which experts stay in memory [default: moving-average].")
+    ] = None,
+    costs: Annotated[
+        Path | None, typer.Option(help="Measured costs (`prescope profile`); by default those in the folder.")
+    ] = None,
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16; auto: the model's own.")] = "auto",
     temperature: Annotated[float, typer.Option(min=0, help="0 takes the likeliest token each time.")] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sampling and of the solver.")] = 0,
@@ -29,6 +36,8 @@ def generate(
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON (docs/json.md).")] = False,
 ) -> None:
     """Generate text with the experts on disk and a fixed memory for them, as the text comes."""
+    from prescope.commands.generation import generation_document, generation_summary
+    from prescope.commands.notes import kept_notes
     from prescope.commands.output import print_json, progress_console
     from prescope.runtime.plugin.load import load
     from prescope.text_stream import TextStream
@@ -38,24 +47,39 @@ def generate(
     inputs = _encode(tokenizer, text)
     began = perf_counter_ns()
     with _progress() as observe:
-        loaded = load(path, expert_memory, policy=policy, dtype=dtype, seed=seed, progress=observe)
-    load_ns = perf_counter_ns() - began
-    with loaded:
-        stream = TextStream(
-            tokenizer,
-            (lambda piece: None) if as_json else _show,
-            count_bytes=lambda: loaded.store.bytes_read,
+        loaded = load(
+            path,
+            expert_memory,
+            policy=policy,
+            residency=residency,
+            costs=costs,
+            dtype=dtype,
+            seed=seed,
+            progress=observe,
         )
+    load_ns = perf_counter_ns() - began
+    show: Callable[[str], None] = (lambda piece: None) if as_json else _show
+    with loaded, kept_notes() as notes:
+        stream = TextStream(tokenizer, show, count_bytes=lambda: loaded.store.bytes_read)
         try:
             _run(loaded.model, inputs, stream, max_new_tokens, temperature=temperature, seed=seed)
-        finally:
-            if not as_json:
-                _show("\n")
-        document = _document(path, loaded, stream, load_ns) if stats or as_json else None
+            show("\n")
+        except KeyboardInterrupt:
+            show("\n")
+            raise
+        except BrokenPipeError:
+            # The reader (`head`) has what it wanted, and that is no failure.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return
+        document = generation_document(str(path), loaded, stream, load_ns=load_ns, notes=notes)
     if as_json:
         print_json(document)
-    elif document is not None:
-        progress_console().print(_summary(document), markup=False, soft_wrap=True)
+        return
+    stderr = progress_console()
+    if stats:
+        stderr.print(generation_summary(document), markup=False, soft_wrap=True)
+    for note in document["degraded"]:
+        stderr.print(f"note: {note}", markup=False, soft_wrap=True)
 
 
 def _tokenizer(path: Path) -> Any:
@@ -103,58 +127,6 @@ def _run(
 def _show(piece: str) -> None:
     sys.stdout.write(piece)
     sys.stdout.flush()
-
-
-def _document(path: Path, loaded: Loaded, stream: TextStream, load_ns: int) -> dict[str, Any]:
-    times, report = stream.times(), loaded.engine.report()
-    return {
-        "model": str(path),
-        "text": stream.text,
-        "policy": report.policy,
-        "predictor": report.predictor,
-        "backend": report.backend,
-        "expert_memory_bytes": report.expert_memory_bytes,
-        "arena_bytes": report.arena_bytes,
-        "experts_bytes": loaded.store.size_bytes,
-        "load_ns": load_ns,
-        "prompt_tokens": times.prompt_tokens,
-        "new_tokens": times.new_tokens,
-        "prefill_ns": times.prefill_ns,
-        "decode_ns": times.decode_ns,
-        "tokens_per_s": times.tokens_per_s,
-        "token_p50_ns": times.p50_ns,
-        "token_p99_ns": times.p99_ns,
-        "bytes_per_token": times.bytes_per_token,
-        "bytes_read": loaded.store.bytes_read,
-        "hit_rate": report.totals("decode").hit_rate,
-        "direct": loaded.store.direct,
-        "degraded": [*loaded.store.degraded, *report.degraded],
-    }
-
-
-def _summary(document: dict[str, Any]) -> str:
-    """A few lines for people; every figure is measured."""
-    from prescope.formulation import format_bytes
-
-    def known(name: str, form: Callable[[Any], str]) -> str:
-        return "-" if document[name] is None else form(document[name])
-
-    rate = known("tokens_per_s", "{:.2f}".format)
-    p50, p99 = known("token_p50_ns", _milliseconds), known("token_p99_ns", _milliseconds)
-    read = known("bytes_per_token", lambda value: format_bytes(round(value)))
-    hits = known("hit_rate", "{:.1%}".format)
-    held, whole = format_bytes(document["arena_bytes"]), format_bytes(document["experts_bytes"])
-    lines = [
-        f"{document['new_tokens']} tokens after {document['prompt_tokens']}: the first after "
-        f"{document['prefill_ns'] / 1e9:.2f} s, then {rate} tokens/s (p50 {p50}, p99 {p99})",
-        f"{read} read per token, hit rate {hits}; {held} of {whole} of experts in memory; "
-        f"policy {document['policy']}",
-    ]
-    return "\n".join([*lines, *(f"note: {text}" for text in document["degraded"])])
-
-
-def _milliseconds(value: float) -> str:
-    return f"{value / 1e6:.1f} ms"
 
 
 @contextmanager

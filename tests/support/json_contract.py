@@ -251,6 +251,32 @@ class Record(Strict):
     sha256: str
 
 
+class Generate(Strict):
+    model: str
+    text: str
+    policy: str
+    predictor: str
+    residency: str
+    costs: str
+    backend: str
+    expert_memory_bytes: int
+    arena_bytes: int
+    experts_bytes: int
+    load_ns: int
+    prompt_tokens: int
+    new_tokens: int
+    prefill_ns: int
+    decode_ns: int | None
+    tokens_per_s: float | None
+    token_p50_ns: int | None
+    token_p99_ns: int | None
+    bytes_per_token: float | None
+    bytes_read: int
+    hit_rate: float | None
+    direct: bool
+    degraded: list[str]
+
+
 DOCUMENTED = {
     "error": Failure,
     "solve": Solve,
@@ -263,5 +289,6 @@ DOCUMENTED = {
     "inspect ROUTING": InspectRouting,
     "run": Run,
     "record": Record,
+    "generate": Generate,
 }
 """Headings of docs/json.md and the shape of one object (or one element of the list) under each."""

@@ -119,6 +119,15 @@ def test_generation_settings_are_kept(save) -> None:
     assert model.generation_config.eos_token_id == 5
 
 
+def test_frequencies_that_old_checkpoints_stored_are_skipped(save, rewrite) -> None:
+    folder = save()
+    stored = "model.layers.0.self_attn.rotary_emb.inv_freq"
+    rewrite(folder, lambda tensors: tensors.update({stored: torch.ones(4)}))
+    model, checkpoint = build_from_checkpoint(folder)
+    fill_experts(model, checkpoint)
+    assert torch.equal(logits(model), logits(reference(folder)))
+
+
 def test_dense_layers_between_are_loaded(save) -> None:
     from transformers import Qwen3MoeForCausalLM
 

@@ -84,6 +84,17 @@ def test_a_configuration_of_another_checkpoint(save, changes) -> None:
     assert str(folder) in message(folder)
 
 
+def test_experts_that_agree_with_each_other_but_not_with_the_configuration(save, rewrite) -> None:
+    folder = save()
+
+    def narrow(tensors) -> None:
+        for name in [name for name in tensors if name.endswith("down_proj.weight")]:
+            tensors[name] = tensors[name][:31].contiguous()
+
+    rewrite(folder, narrow)
+    assert "down_proj" in message(folder)
+
+
 def test_experts_in_other_layers_than_the_configuration_says(save) -> None:
     folder = save()
     path = folder / "config.json"
