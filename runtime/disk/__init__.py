@@ -6,6 +6,7 @@ from prescope.runtime.disk.calls import SystemCalls
 from prescope.runtime.disk.checkpoint import Checkpoint
 from prescope.runtime.disk.errors import CheckpointError, DiskReadError
 from prescope.runtime.disk.header import TensorEntry
+from prescope.runtime.disk.memory import huge_page_bytes
 from prescope.runtime.disk.page_cache import cached_bytes
 from prescope.runtime.disk.store import DiskStore
 
@@ -17,4 +18,5 @@ __all__ = [
     "SystemCalls",
     "TensorEntry",
     "cached_bytes",
+    "huge_page_bytes",
 ]

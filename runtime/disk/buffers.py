@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-
-def address_of(buffer: memoryview) -> int:
-    """Where a writable buffer begins in memory."""
-    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+from prescope.runtime.disk.memory import aligned_memory
 
 
 class BufferPool:
@@ -41,7 +36,7 @@ class BufferPool:
             try:
                 buffer = self._free.pop()
             except IndexError:
-                buffer = memoryview(mmap.mmap(-1, self.size_bytes))
+                buffer = aligned_memory(self.size_bytes)
             try:
                 yield buffer
             finally:

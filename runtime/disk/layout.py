@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from prescope.runtime.disk.checkpoint import Checkpoint
+from prescope.runtime.disk.dtypes import ITEM_BYTES
 from prescope.runtime.disk.errors import CheckpointError
 from prescope.runtime.disk.expert_keys import ExpertKey, Matrix, expert_keys
 from prescope.runtime.disk.pieces import Piece, layer_pieces, number_of_experts
@@ -152,4 +153,21 @@ def _segments(
         segments.append(
             Segment(files[piece.entry.file], piece.entry.dtype, piece.offset_bytes, first, math.prod(wanted))
         )
-    return tuple(sorted(segments))
+    return _merged(sorted(segments))
+
+
+def _merged(segments: list[Segment]) -> tuple[Segment, ...]:
+    """Join segments that follow each other both on the disk and in the row, as gate and up often do."""
+    merged: list[Segment] = []
+    for segment in segments:
+        last = merged[-1] if merged else None
+        if (
+            last is not None
+            and (last.file, last.dtype, last.first + last.elements)
+            == (segment.file, segment.dtype, segment.first)
+            and last.offset_bytes + last.elements * ITEM_BYTES[last.dtype] == segment.offset_bytes
+        ):
+            merged[-1] = last._replace(elements=last.elements + segment.elements)
+        else:
+            merged.append(segment)
+    return tuple(merged)

@@ -11,7 +11,7 @@ from prescope.runtime.disk.buffers import BufferPool
 from prescope.runtime.disk.calls import SystemCalls
 from prescope.runtime.disk.checkpoint import Checkpoint
 from prescope.runtime.disk.dtypes import ITEM_BYTES, torch_dtype
-from prescope.runtime.disk.files import BLOCK_SIZES, DiskFile
+from prescope.runtime.disk.files import BLOCK_BYTES, DiskFile
 from prescope.runtime.disk.filesystem import IN_MEMORY, filesystem_type
 from prescope.runtime.disk.layout import Segment
 from prescope.runtime.disk.scatter import Target, needs_bounce, read_into
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 STAGING_BYTES = 4 << 20
-_SMALL_BYTES = 16 * BLOCK_SIZES[-1]
+_SMALL_BYTES = 16 * BLOCK_BYTES
 # Most reads at once; others wait. Far above the depth at which a disk is busy.
 _MOST_READS = 64
 # Below the size from which torch would cast with several threads, which belong to the computation.

@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from prescope.runtime.disk.buffers import BufferPool, address_of
+from prescope.runtime.disk.buffers import BufferPool
 from prescope.runtime.disk.files import DiskFile
+from prescope.runtime.disk.memory import address_of
 
 # Most buffers that one call takes (IOV_MAX is 1024 on Linux and macOS).
 _MOST_BUFFERS = 512
+_LONG_COPY_BYTES = 1 << 16
 
 
 class Target(NamedTuple):
@@ -123,9 +125,13 @@ def _read_batch(
 def _copy_out(span: _Span, part: memoryview, targets: Sequence[Target]) -> None:
     for offset, memory in targets:
         first, last = max(span.begin, offset), min(span.end, offset + len(memory))
-        if first < last:
+        if first >= last:
+            continue
+        source = part[first - span.begin : last - span.begin]
+        if len(source) < _LONG_COPY_BYTES:
+            memory[first - offset : last - offset] = source
+        else:
             # Through numpy, which lets other threads run meanwhile.
             np.copyto(
-                np.frombuffer(memory, np.uint8, last - first, first - offset),
-                np.frombuffer(part, np.uint8, last - first, first - span.begin),
+                np.frombuffer(memory, np.uint8, last - first, first - offset), np.frombuffer(source, np.uint8)
             )
