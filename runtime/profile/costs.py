@@ -11,8 +11,8 @@ from prescope.instances import MeasuredSeries
 from prescope.instances.cost_series import SeriesKind
 from prescope.runtime.profile.fit import curve_of, fit_line
 
-# More reads in flight must gain at least this much: each costs a thread and a buffer.
-_WORTH_WHILE = 0.05
+# More reads in flight must gain at least this much: one that is waited for shares the disk with all others.
+_WORTH_WHILE = 0.1
 
 
 def costs_of(
@@ -65,7 +65,7 @@ def costs_of(
 def link_of(series: Sequence[MeasuredSeries], *, expert_bytes: int) -> tuple[Link, int]:
     """The disk as a link, and the reads in flight that it stands for.
 
-    As few reads are in flight as bring an expert within 5 % of the best time per expert. ``Link.copy_ns`` of
+    As few reads are in flight as bring an expert within 10 % of the best time per expert. ``Link.copy_ns`` of
     an expert is the measured time PER expert then, what a chain of reads advances by, so that planned chains
     end when real ones do. A lone read may take longer; it stays in the series. ``latency_ns`` is the share of
     that time that does not shrink with the size (the line through the reads of all sizes at that depth), at

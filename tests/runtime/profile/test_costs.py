@@ -40,8 +40,8 @@ def test_as_few_reads_in_flight_as_are_nearly_best() -> None:
         return link_of([reads], expert_bytes=100)[1]
 
     assert depth(1000, 1000, 1000, 1000) == 1
-    assert depth(1000, 700, 600, 575) == 4
-    assert depth(1000, 700, 600, 570) == 8
+    assert depth(1000, 700, 600, 550) == 4
+    assert depth(1000, 700, 600, 545) == 8
     assert depth(1000, 500, 900, 1200) == 2
 
 
