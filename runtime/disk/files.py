@@ -59,6 +59,7 @@ class DiskFile:
         self._closed = False
         self._descriptor: _Descriptor | None = None
         self._find_out(probes)
+        self._descriptor = self._open(0, size_bytes)
 
     @property
     def direct(self) -> bool:

@@ -52,6 +52,7 @@ class Rail:
         self.bytes_read = 0
         self.reads = 0
         self.files: list[DiskFile] = []
+        self._kinds = [filesystem_type(file) for file in checkpoint.files]
         try:
             for file in checkpoint.files:
                 size_bytes = checkpoint.file_size_bytes(file)
@@ -78,8 +79,7 @@ class Rail:
     def degraded(self) -> tuple[str, ...]:
         """What is not as wanted, once per kind and file system, in sentences."""
         found: dict[str, list[DiskFile]] = {}
-        for file in self.files:
-            kind = filesystem_type(file.file)
+        for file, kind in zip(self.files, self._kinds, strict=True):
             if kind in IN_MEMORY:
                 what = f"{kind} keeps files in memory: the checkpoint takes memory outside the budget"
             elif not file.direct:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -60,7 +61,8 @@ class DiskStore:
         self._layout = layout
         self._elements = tuple(sum(part.size for part in parts) for parts in self.parts)
         self._rail = Rail(checkpoint, calls=calls, staging_buffers=staging_buffers)
-        self.degraded = self._rail.degraded()
+        # A store that is forgotten, not closed, leaves no file open.
+        weakref.finalize(self, self._rail.close)
 
     @classmethod
     def open(
@@ -161,6 +163,11 @@ class DiskStore:
         return self._rail.direct
 
     @property
+    def degraded(self) -> tuple[str, ...]:
+        """What is not as wanted, in sentences; empty when every read bypasses the page cache."""
+        return self._rail.degraded()
+
+    @property
     def staging_bytes(self) -> int:
         """Most memory that reading ever takes besides rows."""
         return self._rail.staging_bytes
@@ -188,8 +195,8 @@ class DiskStore:
         return {part.name: part.view(row) for part in self.parts[layer]}
 
     def slot_elements(self, layer: int) -> int:
-        """Elements of a slot in which `place` finds room for every expert of a layer: a row and a block."""
-        return self._elements[layer] + self._rail.block_bytes // self.dtype.itemsize
+        """Elements of a slot in which `place` finds room for every expert of a layer: a row and some slack."""
+        return self._elements[layer] + max(self._rail.block_bytes, _ALIGNED_BYTES) // self.dtype.itemsize
 
     def new_slots(self, count: int) -> Tensor:
         """New memory for experts, zeroed: ``[count, slot_elements of the largest layer]``.

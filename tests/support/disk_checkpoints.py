@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,7 +85,7 @@ def wanted_row(
 def write_file(
     file: Path, tensors: dict[str, torch.Tensor], *, order: Sequence[str] | None = None, padding: int = 0
 ) -> None:
-    """Write a safetensors file with tensors in any order and a header lengthened by spaces."""
+    """Write a safetensors file with tensors in any order; the data begins ``padding`` bytes late."""
     header, position, names = {}, 0, list(order or sorted(tensors))
     kinds = {
         torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
@@ -105,7 +106,7 @@ def write_file(
 def raw_file(header: object, data: bytes, *, padding: int = 0) -> bytes:
     """The bytes of a file with any header."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    text += b" " * padding
+    text += b" " * (-len(text) % 8 + padding)
     return len(text).to_bytes(8, "little") + text + data
 
 
@@ -118,6 +119,14 @@ def write_shards(folder: Path, shards: Sequence[dict[str, torch.Tensor]]) -> Non
         weight_map |= dict.fromkeys(tensors, name)
     index = {"metadata": {"total_size": 0}, "weight_map": weight_map}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+
+
+def forget(file: Path) -> None:
+    """Take a file out of the page cache."""
+    descriptor = os.open(file, os.O_RDONLY)
+    os.fsync(descriptor)  # pages not yet written stay, whoever asks
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
 
 
 class FaultyCalls(SystemCalls):

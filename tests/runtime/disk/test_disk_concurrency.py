@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from disk_checkpoints import FaultyCalls, expert_tensors, wanted_row, write_file
+from disk_checkpoints import FaultyCalls, expert_tensors, forget, wanted_row, write_file
 
 from prescope.runtime.disk import DiskReadError, DiskStore, cached_bytes, huge_page_bytes
 from prescope.runtime.disk.buffers import BufferPool
@@ -150,10 +150,7 @@ def test_the_page_cache_stays_clean(file: Path) -> None:
     with DiskStore.open(file) as store:
         if not store.direct or cached_bytes(file) is None or store.degraded:
             pytest.skip("no direct reads here, or no way to see the page cache")
-        descriptor = os.open(file, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
+        forget(file)
         assert cached_bytes(file) == 0
         for layer in range(2):
             for expert in range(4):

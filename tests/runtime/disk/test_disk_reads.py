@@ -159,8 +159,8 @@ def test_a_placed_row_is_filled_without_a_copy(tmp_path: Path) -> None:
             targets.extend((address_of(buffer), len(buffer)) for buffer in buffers)
             return super().read(descriptor, buffers, offset_bytes)
 
-    tensors = expert_tensors("qwen", layers=[0], experts=2, hidden=128, inner=128)
-    write_file(tmp_path / "model.safetensors", tensors, padding=4)
+    tensors = expert_tensors("qwen", layers=[0], experts=2, hidden=128, inner=256, dtype=torch.bfloat16)
+    write_file(tmp_path / "model.safetensors", tensors, padding=8)
     with DiskStore.open(tmp_path, calls=Watching()) as store:
         slot = store.new_slots(1)[0]
         row = store.place(0, 1, slot)
@@ -178,6 +178,25 @@ def test_the_place_of_an_expert_is_always_the_same(tmp_path: Path) -> None:
         assert store.place(1, 2, slot).data_ptr() == store.place(1, 2, slot).data_ptr()
         with pytest.raises(ValueError, match="expected a slot of at least"):
             store.place(0, 0, slot[1:])
+
+
+@pytest.mark.parametrize("direct", ["", "open"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_placed_rows_are_whole_and_aligned_in_every_slot(
+    direct: str, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    tensors = expert_tensors("qwen", hidden=7, inner=3, dtype=torch.float32)
+    write_file(tmp_path / "model.safetensors", tensors, padding=8)
+    with DiskStore.open(tmp_path, dtype=dtype, calls=FaultyCalls(refuse_direct=direct)) as store:
+        room = store.new_slots(8).view(-1)
+        for start in range(40):
+            slot = room[start : start + store.slot_elements(1)]
+            for expert in range(store.experts):
+                row = store.place(1, expert, slot)
+                assert row.shape == (store.elements(1),)
+                assert row.data_ptr() % (16 if dtype.itemsize >= 4 else 2) == 0
+                store.read(1, expert, row)
+                assert same(row, wanted_row(tensors, "qwen", 1, expert, dtype))
 
 
 @pytest.mark.parametrize("padding", [0, 1, 4, 4090])
