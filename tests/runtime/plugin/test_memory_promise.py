@@ -18,7 +18,8 @@ torch.manual_seed(0)
 layers, width = int(sys.argv[2]), int(sys.argv[3])
 config = Qwen3MoeConfig(
     hidden_size=width, num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=2, head_dim=32,
-    vocab_size=256, num_experts=32, num_experts_per_tok=4, moe_intermediate_size=width, intermediate_size=width,
+    vocab_size=256, num_experts=32, num_experts_per_tok=4, moe_intermediate_size=width,
+    intermediate_size=width,
     eos_token_id=5, pad_token_id=0,
 )
 Qwen3MoeForCausalLM(config).to(torch.bfloat16).save_pretrained(sys.argv[1], max_shard_size="60MB")
