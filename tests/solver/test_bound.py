@@ -17,7 +17,8 @@ def test_never_above_the_proved_optimum(block: int) -> None:
     for seed in range(50 * block, 50 * block + 50):
         instance = make_instance(seeded(seed), max_layers=4 + block % 2, max_experts=4 + block // 2)
         optimum = prove_optimum(instance).makespan_ns
-        bound = lower_bound(instance)
+        # A tight upper bound would hide a label above the optimum.
+        bound = lower_bound(instance, upper_ns=3 * optimum + 50)
         assert bound <= optimum, seed
         tight += bound == optimum
     assert tight >= 40
@@ -29,7 +30,7 @@ def test_valid_and_useful_with_every_lookahead_and_few_slots(lookahead: int) -> 
         instance = make_instance(seeded(seed), max_layers=5)
         instance = replace(instance, lookahead=lookahead, slots=min(max(instance.slots, 1), 2))
         optimum = prove_optimum(instance).makespan_ns
-        assert lower_bound(instance) <= optimum, seed
+        assert lower_bound(instance, upper_ns=3 * optimum + 50) <= optimum, seed
 
 
 def test_a_slot_may_hold_a_larger_copy_of_a_later_layer() -> None:
@@ -47,7 +48,7 @@ def test_a_slot_may_hold_a_larger_copy_of_a_later_layer() -> None:
         slots=2,
         lookahead=2,
     )
-    assert lower_bound(instance) == prove_optimum(instance).makespan_ns == 106
+    assert lower_bound(instance, upper_ns=1000) == prove_optimum(instance).makespan_ns == 106
 
 
 def test_does_not_depend_on_the_known_makespan() -> None:

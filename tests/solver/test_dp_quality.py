@@ -63,6 +63,15 @@ def test_a_real_shape_is_planned_to_the_bound(batch: int, lookahead: int) -> Non
     assert result.gap is not None and result.gap <= 0.001
 
 
+@pytest.mark.parametrize("model", ["olmoe-1b-7b", "gpt-oss-20b", "mixtral-8x7b"])
+def test_a_short_lookahead_is_planned_for_before_any_polish(model: str) -> None:
+    for lookahead in (2, 3):
+        instance = synthetic_instance(model, "lab", 1, 0, lookahead=lookahead)
+        plain = solve(instance, method=LeadDp(polish=Polish.NONE))
+        assert plain.gap is not None and plain.gap <= 0.05
+        assert solve(instance).gap == pytest.approx(0, abs=1e-4)
+
+
 def test_polish_only_improves() -> None:
     instance = synthetic_instance("mixtral-8x7b", "lab", 8, 0)
     none, fast, full = (solve(instance, method=LeadDp(polish=polish)).makespan_ns for polish in Polish)
