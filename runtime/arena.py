@@ -61,10 +61,10 @@ class DeviceArena:
                 f"{sum(map(len, residents))} residents and {slots} slots of {format_bytes(self.size_bytes)}"
             )
         self._store = store
-        elements = max(store.slot_elements(layer) for layer in range(store.layers))
         # Ordinary tensors even under inference mode: threads in any mode write to them.
         with torch.inference_mode(False):
-            self._slots = torch.full((slots, elements), float("nan"), dtype=store.dtype)
+            self._slots = store.new_slots(slots) if slots else torch.empty((0, 0), dtype=store.dtype)
+            self._slots.fill_(float("nan"))
             self._residents = [
                 torch.empty((len(row), store.elements(layer)), dtype=store.dtype)
                 for layer, row in enumerate(residents)

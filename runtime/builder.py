@@ -85,6 +85,7 @@ class ProgramBuilder:
         self._residents = tuple(frozenset(row) for row in residents)
         self._slot_name = tuple((slot_place(slot),) for slot in range(slots))
         self._contents = Contents(slots, carry=carry)
+        self._handed_over = tuple(slot_place(slot) for slot in range(slots)) if carry else ()
         self._initial: tuple[tuple[int, int, int], ...] = ()
         self._step = StepOps()
         self._gate_tokens = 0
@@ -109,8 +110,7 @@ class ProgramBuilder:
         self._initial = self._contents.begin_step()
         self._step = StepOps()
         self._gate_tokens = batch_tokens
-        handed_over = tuple(self._slot_name[slot][0] for slot, _, _ in self._initial)
-        self._step.add(OpKind.FORK, CALLER, wave=-1, layer=-1, writes=handed_over)
+        self._step.add(OpKind.FORK, CALLER, wave=-1, layer=-1, writes=self._handed_over)
         for copy in copies:
             self._copy(-1, CopyRequest(*copy), ())
         self._expected = "dense 0"

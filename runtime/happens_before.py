@@ -15,8 +15,8 @@ def verify(first: Program, second: Program | None = None) -> None:
     between gates is not counted as an order.
 
     A program that finds contents in the slots is checked as if they had been written before everything.
-    Its fork hands them over and its join hands on what it filled, so the step alone shows a missing wait
-    on either; whatever step comes before or after only has to leave, or to expect, the right contents.
+    Its fork takes over all slots and its join hands on what it filled, so the step alone shows a missing
+    wait on either; whatever step comes before or after only has to leave, or to expect, the right contents.
 
     Parameters
     ----------
@@ -109,8 +109,7 @@ def _shape_hazards(step: int, program: Program) -> Iterator[str]:
                 yield f"expected each expert computed once, got {op.describe()} again in step {step}"
             computed.add((op.layer, op.expert))
     if program.initial:
-        expected = {slot for slot, _, _ in program.initial}
-        yield from _handing_hazards(step, program, OpKind.FORK, expected)
+        yield from _handing_hazards(step, program, OpKind.FORK, set(range(program.slots)))
         filled = {op.slot for op in program.ops if op.kind is OpKind.COPY and op.slot is not None}
         yield from _handing_hazards(step, program, OpKind.JOIN, filled)
 

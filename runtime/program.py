@@ -63,8 +63,8 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reads, writes
         Names of the locations touched: ``slot:<n>``, ``input`` (what the gate hands to the experts),
         ``output.gpu`` and ``output.cpu``. Residents and host weights never change, so they are not named.
-        Where contents outlive the step, its fork writes the slots that are filled at its start (hands them
-        over) and its join reads those that it filled (hands them on).
+        Where contents outlive the step, its fork writes all slots (hands them over) and its join reads those
+        that it filled (hands them on).
     size_bytes
         Modelled bytes of a copy, else 0.
     predicted_ns

@@ -91,6 +91,10 @@ class ExpertStore(Protocol):
         """Elements of memory from which `place` can take a row of a layer."""
         ...
 
+    def new_slots(self, count: int) -> Tensor:
+        """New memory ``[count, elements]``, at least one slot, each with room for every expert."""
+        ...
+
     def place(self, layer: int, expert: int, slot: Tensor) -> Tensor:
         """The row ``[elements]`` inside a flat slot in which an expert is best put."""
         ...
@@ -183,6 +187,14 @@ class HostStore:
     def slot_elements(self, layer: int) -> int:
         """See `ExpertStore.slot_elements`; a row needs no more than its own."""
         return self.elements(layer)
+
+    def new_slots(self, count: int) -> Tensor:
+        """See `ExpertStore.new_slots`."""
+        import torch
+
+        # Ordinary tensors even under inference mode: threads in any mode write to them.
+        with torch.inference_mode(False):
+            return torch.empty((count, max(map(self.elements, range(self.layers)))), dtype=self.dtype)
 
     def place(self, layer: int, expert: int, slot: Tensor) -> Tensor:
         """See `ExpertStore.place`; every row begins where its slot does."""

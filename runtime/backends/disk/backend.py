@@ -48,11 +48,6 @@ class DiskBackend(ThreadedBackend):
             drain_s=options.drain_s,
         )
 
-    def reset(self) -> None:
-        """See `Backend.reset`."""
-        super().reset()
-        self._dataflow = Dataflow()
-
     def _add(self, ops: Sequence[Op], work: Mapping[int, Work] | None) -> list[Node]:
         nodes = super()._add(ops, work)
         for node in nodes:
