@@ -47,8 +47,13 @@ def time_per_read(read: Read, *, depth: int, reads: int, clock: Clock) -> int:
             for _ in range(reads):
                 read(worker)
 
-        running = [pool.submit(reader, worker) for worker in range(depth)]
-        ready.wait()
+        try:
+            running = [pool.submit(reader, worker) for worker in range(depth)]
+            ready.wait()
+        except BaseException:
+            # Interrupted before all had begun: those that wait would wait for ever.
+            ready.abort()
+            raise
         began_ns = clock()
         for future in running:
             future.result()
