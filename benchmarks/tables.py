@@ -47,7 +47,7 @@ def main() -> int:
                     preset=preset, clairvoyant=clairvoyant, new_tokens=options.tokens, backend="sim"
                 )
                 if batch in options.execute:
-                    settings = replace(settings, backend="cpu")
+                    settings = replace(settings, backend="cpu", time_budget_s=options.budget)
                 prompts, others = shipped_prompts(TINY, batch, seed=settings.seed)
                 result = compare(model, tokenizer, prompts, others, settings, name=TINY)
                 results.append(result)
@@ -75,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     parsed.add_argument(
         "--execute", nargs="*", type=int, default=(8,), help="batches executed in slow motion"
     )
+    parsed.add_argument("--budget", type=float, default=400.0, help="seconds per executed table")
     parsed.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     return parsed
 
@@ -137,9 +138,9 @@ def markdown(results: list[Comparison], lines: list[dict[str, Any]], seconds: fl
         "# Policies side by side\n",
         "Made by `python benchmarks/tables.py` (do not edit). The tiny model that comes with the package, "
         "its own routing, the costs of a published model on an assumed machine. *planned* is the exact "
-        "evaluator, *simulated* the event simulator, *executed* is emulated: a run in slow motion on this CPU "
-        "divided by its dilation. None of them is a measurement of the machine named. All policies have the "
-        "same memory, residents and predictor.\n",
+        "evaluator, *simulated* the event simulator, *executed* is emulated: a run in slow motion on this "
+        "CPU divided by its dilation. None of them is a measurement of the machine named. All policies have "
+        "the same memory, residents and predictor.\n",
         f"Machine: {platform.machine()}, Python {platform.python_version()}; {seconds:.0f} s in all. "
         f"Checks (tokens equal to the stock model's in all {len(lines)} cells; with demand known, `dp` at "
         f"most {TOLERANCE:.1%} behind `presched`): {'all hold' if not failed else f'{failed} FAILED'}.\n",

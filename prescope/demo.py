@@ -12,7 +12,7 @@ from time import monotonic
 
 from prescope.compare import CompareSettings, Comparison, StepSchedules, compare
 
-SETTINGS = CompareSettings(new_tokens=8)
+SETTINGS = CompareSettings(new_tokens=8, time_budget_s=150.0)
 BATCH = 8
 
 

@@ -36,6 +36,9 @@ def run(
     dilation: Annotated[
         float | None, typer.Option(help="Slow motion of the cpu backend; measured when not given.")
     ] = None,
+    time_budget: Annotated[
+        float | None, typer.Option(help="Seconds that executing may take; the slow motion is limited by it.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of prompts and solver.")] = 0,
     traces: Annotated[
         Path | None, typer.Option(help="Folder for a trace of every step (`prescope inspect`, Perfetto).")
@@ -61,6 +64,7 @@ def run(
         lookahead=lookahead,
         seed=seed,
         dilation=dilation,
+        time_budget_s=time_budget,
     )
     texts, others = take_prompts(model, prompts, other_prompts, batch, seed=seed)
     stderr = progress_console()

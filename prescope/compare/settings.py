@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from prescope.formulation.checks import require_int
 
 DEFAULT_POLICIES = ("on-demand", "cpu-only", "intra-layer", "presched", "dp")
+BACKENDS = ("cpu", "sim")
 DEFAULT_PRESET = "qwen3-30b-a3b@a100-pcie4"
 
 
@@ -38,6 +39,9 @@ class CompareSettings:
         Seed of whatever uses chance.
     dilation
         Real time per modelled time on the cpu backend; ``None`` measures what this machine needs.
+    time_budget_s
+        Real time that executing may take on the cpu backend, which then runs less slowly than this machine
+        would need; ``None`` takes as long as it takes.
     """
 
     policies: tuple[str, ...] = DEFAULT_POLICIES
@@ -51,6 +55,7 @@ class CompareSettings:
     lookahead: int | None = None
     seed: int = 0
     dilation: float | None = None
+    time_budget_s: float | None = None
 
     def __post_init__(self) -> None:
         require_int("new_tokens", self.new_tokens, 1)
@@ -63,5 +68,9 @@ class CompareSettings:
             raise ValueError(f"expected distinct policies, at least one, got {got}")
         if not 0 <= self.resident_share <= 1:
             raise ValueError(f"expected resident_share in [0, 1], got {self.resident_share}")
+        if self.backend not in BACKENDS:
+            raise ValueError(f"expected a backend among {', '.join(BACKENDS)}, got {self.backend!r}")
+        if self.time_budget_s is not None and not self.time_budget_s > 0:
+            raise ValueError(f"expected time_budget_s > 0, got {self.time_budget_s}")
         if self.dilation is not None and not self.dilation >= 1:
             raise ValueError(f"expected dilation >= 1, got {self.dilation}")

@@ -140,6 +140,8 @@ def test_rows_end_with_their_end_token() -> None:
         ({"dilation": 0.5}, "expected dilation >= 1"),
         ({"dilation": float("nan")}, "expected dilation >= 1"),
         ({"lookahead": -1}, "expected lookahead"),
+        ({"backend": "tpu"}, "expected a backend among cpu, sim, got 'tpu'"),
+        ({"time_budget_s": 0.0}, "expected time_budget_s > 0"),
     ],
 )
 def test_settings_are_checked(changes: dict[str, object], message: str) -> None:
@@ -153,7 +155,6 @@ def test_settings_are_checked(changes: dict[str, object], message: str) -> None:
         ({"policies": ("magic",)}, "'magic'"),
         ({"preset": "no-such@machine"}, "no-such"),
         ({"predictor": "crystal-ball"}, "crystal-ball"),
-        ({"backend": "tpu"}, "tpu"),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_nothing_stays(changes: dict[str, object], message: str) -> None:
