@@ -1,8 +1,10 @@
 """Reads in flight: how many, how they are counted, what happens to their errors."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ from fake_time import FakeClock
 from stored_experts import MemoryExperts
 from tiny_models import random_model
 
-from prescope.runtime.profile import quick_settings
+from prescope.runtime.profile import quick_settings, read_times
 from prescope.runtime.profile.raw_file import RawFile
 from prescope.runtime.profile.read_times import (
     expert_reader,
@@ -64,6 +66,18 @@ def test_an_error_of_a_reader_is_raised() -> None:
             time_per_read(fail, depth=depth, reads=2, clock=FakeClock())
     with pytest.raises(OSError, match="cannot read"), while_reading(fail, 2):
         pass
+
+
+def test_an_interrupt_before_all_have_begun_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(ThreadPoolExecutor):
+        def submit(self, *arguments: Any, **keywords: Any) -> Any:
+            if arguments[1] == 2:
+                raise KeyboardInterrupt
+            return super().submit(*arguments, **keywords)
+
+    monkeypatch.setattr(read_times, "ThreadPoolExecutor", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        time_per_read(lambda worker: None, depth=4, reads=1, clock=FakeClock())
 
 
 def test_reads_go_on_during_the_block_and_end_with_it() -> None:
