@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from prescope.runtime.disk.dtypes import ITEM_BYTES, torch_dtype
 from prescope.runtime.disk.files import BLOCK_BYTES, DiskFile
 from prescope.runtime.disk.filesystem import IN_MEMORY, filesystem_type
 from prescope.runtime.disk.layout import Segment
-from prescope.runtime.disk.scatter import Target, needs_bounce, read_into
+from prescope.runtime.disk.scatter import Target, read_into
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,7 +101,7 @@ class Rail:
         for file in self.files:
             file.close()
 
-    def read(self, segments: Sequence[Segment], row: Tensor) -> int:
+    def read(self, segments: tuple[Segment, ...], row: Tensor) -> int:
         """Fill a flat, contiguous tensor; cast where the file's type is another. Returns bytes from the disk.
 
         Raises
@@ -126,7 +127,7 @@ class Rail:
             for part in run
         ]
         file = self.files[run[0].file]
-        return read_into(file, targets, self._staging if needs_bounce(file, targets) else self._small)
+        return read_into(file, targets, small=self._small, large=self._staging)
 
     def _read_cast(self, segment: Segment, row: Tensor, memory: memoryview) -> int:
         """Read in pieces of a staging buffer and convert each while it is in the cache."""
@@ -156,7 +157,8 @@ class Rail:
         return taken
 
 
-def _runs(segments: Sequence[Segment]) -> list[list[Segment]]:
+@functools.lru_cache(maxsize=1 << 14)
+def _runs(segments: tuple[Segment, ...]) -> list[list[Segment]]:
     """Group segments of one type that follow each other in one file without gaps."""
     runs: list[list[Segment]] = []
     for segment in segments:

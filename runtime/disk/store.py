@@ -195,7 +195,7 @@ class DiskStore:
         return {part.name: part.view(row) for part in self.parts[layer]}
 
     def slot_elements(self, layer: int) -> int:
-        """Elements of a slot in which `place` finds room for every expert of a layer: a row and some slack."""
+        """Elements of a slot in which `place` finds room for any expert of a layer: a row and some slack."""
         return self._elements[layer] + max(self._rail.block_bytes, _ALIGNED_BYTES) // self.dtype.itemsize
 
     def new_slots(self, count: int) -> Tensor:
@@ -236,7 +236,7 @@ class DiskStore:
             raise ValueError(
                 f"expected a slot of at least {self.slot_elements(layer)} elements, got {slot.numel()}"
             )
-        segment = min(segments, key=lambda segment: segment.first)
+        segment = next(segment for segment in segments if segment.first == 0)
         block = self._rail.files[segment.file].block_bytes
         shift = (segment.offset_bytes - slot.data_ptr()) % block
         # A file whose data begins between elements has no such place. And a float32 matrix times one row is
@@ -320,7 +320,7 @@ class DiskStore:
             first = 0 if shift % wanted.itemsize else shift // wanted.itemsize
             row = room[first : first + count]
         if count:
-            self._rail.read([segment], row)
+            self._rail.read((segment,), row)
         return row.view(entry.shape)
 
     def _segments(self, layer: int, expert: int) -> tuple[Segment, ...]:
