@@ -97,13 +97,13 @@ def csv_line(result: Comparison, row: Row, presched: Row | None) -> dict[str, An
     document = row.document()
     line = {name: document[name] for name in FIELDS if name in document}
     executed = row.executed_ns
-    behind = None if presched is None else row.totals.simulated_ns / presched.totals.simulated_ns - 1
+    behind = None if presched is None else row.simulated_ns / presched.simulated_ns - 1
     return {
         "table": "clairvoyant" if result.clairvoyant else "causal",
         "preset": result.preset,
         "backend": result.backend,
         **line,
-        "executed_vs_simulated": None if executed is None else executed / row.totals.simulated_ns - 1,
+        "executed_vs_simulated": None if executed is None else executed / row.simulated_ns - 1,
         "decode_simulated_ns": row.decode.simulated_ns,
         "prefetch_useful": row.totals.prefetch_useful,
         "prefetch_wasted": row.totals.prefetch_wasted,

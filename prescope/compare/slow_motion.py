@@ -29,7 +29,7 @@ def execute(bench: Bench, simulated: Sequence[Row], progress: Callable[[str], No
     """
     began = monotonic()
     budget_s = bench.settings.time_budget_s
-    total_s = sum(row.totals.simulated_ns for row in simulated) / 1e9
+    total_s = sum(row.simulated_ns for row in simulated) / 1e9
     dilation = bench.settings.dilation
     if dilation is None:
         progress("how slow the slow motion must be")
@@ -39,7 +39,7 @@ def execute(bench: Bench, simulated: Sequence[Row], progress: Callable[[str], No
             dilation = min(dilation, max(1.0, budget_s / max(total_s, 1e-9)))
     rows = []
     for known in simulated:
-        real_s = known.totals.simulated_ns / 1e9 * dilation
+        real_s = known.simulated_ns / 1e9 * dilation
         progress(f"{known.policy}, {dilation:.0f} times slower: about {real_s:.0f} s")
         row = bench.run(known.policy, backend="cpu", dilation=dilation)
         left_s = None if budget_s is None else budget_s - (monotonic() - began)

@@ -71,13 +71,13 @@ def comparison_markdown(result: Comparison) -> str:
 def _cells(row: Row, base: Row | None) -> tuple[str, ...]:
     totals = row.totals
     speedup = "-"
-    if base is not None and totals.simulated_ns:
-        speedup = f"{base.totals.simulated_ns / totals.simulated_ns:.2f}x"
+    if base is not None and row.simulated_ns:
+        speedup = f"{base.simulated_ns / row.simulated_ns:.2f}x"
     return (
         row.policy,
         "equal" if row.tokens_equal else "DIFFERENT",
         _ms(totals.planned_ns),
-        _ms(totals.simulated_ns),
+        _ms(row.simulated_ns),
         _ms(row.executed_ns),
         speedup,
         format_bytes(totals.bytes_moved),
