@@ -1,5 +1,6 @@
 """``prescope generate``: streamed text, figures, refusals, interruption."""
 
+import functools
 import json
 import os
 import shutil
@@ -31,6 +32,7 @@ def arguments(*more: object, memory: str = "3MiB", tokens: int = 8, path: object
     return [str(part) for part in [*start, "--max-new-tokens", tokens, "--dtype", "float32", *more]]
 
 
+@functools.cache
 def expected_text(tokens: int) -> str:
     model, tokenizer = load_tiny()
     inputs = tokenizer(PROMPT, return_tensors="pt")
@@ -130,7 +132,9 @@ def test_interruption_ends_cleanly(tmp_path: Path) -> None:
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert process.stdout is not None
-    seen = os.read(process.stdout.fileno(), 1)
+    seen = b""
+    while len(seen) < 8:
+        seen += os.read(process.stdout.fileno(), 1)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
