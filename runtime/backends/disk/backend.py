@@ -40,6 +40,8 @@ class DiskBackend(ThreadedBackend):
             Stream.CPU: Lane(),
         }
         self._dataflow = Dataflow()
+        self._compute_threads = options.compute_threads
+        self._threads_before: int | None = None
         super().__init__(
             "disk",
             DiskCrew(board=Board(arena.slots, lanes), store=store, arena=arena, options=options),
@@ -47,6 +49,30 @@ class DiskBackend(ThreadedBackend):
             stall_floor_s=options.stall_floor_s,
             drain_s=options.drain_s,
         )
+
+    def begin_step(self, ops: Sequence[Op], *, link_busy_ns: int = 0) -> None:
+        """See `Backend.begin_step`."""
+        self._set_threads()
+        super().begin_step(ops, link_busy_ns=link_busy_ns)
+
+    def close(self) -> None:
+        """See `Backend.close`."""
+        super().close()
+        if self._threads_before is not None:
+            import torch
+
+            torch.set_num_threads(self._threads_before)
+            self._threads_before = None
+
+    def _set_threads(self) -> None:
+        import torch
+
+        wanted = self._compute_threads
+        # Not around every computation: each change makes torch forget the kernels it has prepared.
+        if wanted is not None and torch.get_num_threads() != wanted:
+            if self._threads_before is None:
+                self._threads_before = torch.get_num_threads()
+            torch.set_num_threads(wanted)
 
     def _add(self, ops: Sequence[Op], work: Mapping[int, Work] | None) -> list[Node]:
         nodes = super()._add(ops, work)

@@ -51,12 +51,5 @@ class DiskCrew:
     def _compute_on_the_callers_thread(self, node: Node) -> None:
         import torch
 
-        before, wanted = torch.get_num_threads(), self.options.compute_threads
         with torch.no_grad():
-            try:
-                if wanted is not None:
-                    torch.set_num_threads(wanted)
-                self._compute(node)
-            finally:
-                if wanted is not None:
-                    torch.set_num_threads(before)
+            self._compute(node)

@@ -16,7 +16,9 @@ class DiskOptions:
     depth
         Most reads in flight, each in a thread of its own.
     compute_threads
-        Threads inside one computation; ``None`` leaves the caller's setting alone.
+        Threads of torch on the caller's thread from the first step until `close`, the caller's dense work
+        included. ``None`` leaves its setting alone: with another number of threads some products differ in
+        their last bits. One fewer than there are cores is faster where other programs use the cores too.
     stall_floor_s
         Least time that a wait allows on top of four times the modelled time.
     drain_s

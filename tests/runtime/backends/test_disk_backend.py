@@ -319,7 +319,9 @@ def test_computations_run_on_the_callers_thread_without_gradients_and_with_the_t
 
     before = torch.get_num_threads()
     with rig(compute_threads=before + 1) as r:
+        assert torch.get_num_threads() == before
         r.step(FILL, work=look)
+        r.step(FILL[:1] + ((),), work=look)
     assert set(seen) == {(threading.current_thread(), False, before + 1)}
     assert torch.get_num_threads() == before
     assert torch.is_grad_enabled()
