@@ -50,7 +50,7 @@ def comparison_rows(result: Comparison) -> list[tuple[str, ...]]:
 def comparison_table(result: Comparison) -> Table:
     """The table for the terminal."""
     header, *rows = comparison_rows(result)
-    table = plain_table(*header, left=2)
+    table = plain_table(*header, left=2, gap=1, fold=False)
     for row, cells in zip(result.rows, rows, strict=True):
         table.add_row(*cells, style=None if row.tokens_equal else "bold red")
     notes = [f"{row.policy}: not quoted, {row.refused}" for row in result.rows if row.refused]

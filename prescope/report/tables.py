@@ -13,14 +13,27 @@ if TYPE_CHECKING:
     from prescope.instances import InstanceFile, LibraryEntry
 
 
-def plain_table(*columns: str, left: int = 1) -> Table:
-    """An empty table without frames; all but the first ``left`` columns are aligned to the right."""
+def plain_table(*columns: str, left: int = 1, gap: int = 2, fold: bool = True) -> Table:
+    """An empty table without frames.
+
+    Parameters
+    ----------
+    columns
+        Headers.
+    left
+        The first so many are aligned to the left, the others to the right.
+    gap
+        Spaces between columns.
+    fold
+        Whether the left ones may be broken into several lines where space is short.
+    """
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     for number, column in enumerate(columns):
+        at_left = number < left
         table.add_column(
-            column, justify="left" if number < left else "right", overflow="fold", no_wrap=number >= left
+            column, justify="left" if at_left else "right", overflow="fold", no_wrap=not (at_left and fold)
         )
     return table
 
