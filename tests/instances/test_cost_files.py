@@ -168,6 +168,12 @@ def test_points_say_their_spread() -> None:
     assert (series.xs, series.medians_ns) == ((1,), (100,))
 
 
+@pytest.mark.parametrize("day", ["20260203", "2026-W06-2", "2026-2-3", "", None])
+def test_days_are_written_one_way(day: Any) -> None:
+    with pytest.raises(ValueError, match="expected measured_on as YYYY-MM-DD"):
+        replace(example_costs().provenance, measured_on=day)
+
+
 def test_a_disk_has_a_depth_and_says_whether_reads_were_direct() -> None:
     with pytest.raises(ValueError, match="both or none of depth and direct, got 2 and None"):
         replace(example_costs().provenance, direct=None)
