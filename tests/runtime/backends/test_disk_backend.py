@@ -105,10 +105,8 @@ def test_as_many_reads_are_in_flight_as_asked_for_and_no_more():
                 running[0] -= 1
 
         with rig(slots=6, hook=hook, depth=depth) as r:
-            trace = r.step(((0, 1, 2, 3, 4, 5), [(expert, expert) for expert in range(6)]))
+            r.step(((0, 1, 2, 3, 4, 5), [(expert, expert) for expert in range(6)]))
             assert most[0] == depth
-            starts = [task for task in trace.schedule.tasks if task.kind is TaskKind.COPY]
-            assert [task.expert for task in sorted(starts, key=lambda task: task.start_ns)][0] == 0
 
 
 def test_reads_start_in_link_order():
