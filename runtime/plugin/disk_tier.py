@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from prescope.formulation import CostModel, ModelShape, Tier, format_bytes
 from prescope.formulation.demand import FloatArray
@@ -101,7 +102,9 @@ def serve_from_disk(
         seed=seed,
     )
     options = backend_options or DiskOptions(depth=depth, compute_threads=found.threads)
-    serving = _serving(store, settings, options)
+    # The arena is written outside the caller's inference mode, by threads that know none.
+    with torch.inference_mode(False):
+        serving = _serving(store, settings, options)
     try:
         return Engine(
             model=model,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from statistics import median
 from time import perf_counter_ns
@@ -18,21 +18,22 @@ from torch import Tensor, nn
 
 from prescope.formulation import evaluate
 from prescope.formulation.demand import IntArray
-from prescope.instances import RoutingTrace, TraceMeta
+from prescope.instances import RoutingTrace
 from prescope.predictor import Predictor
 from prescope.runtime.control import StepControl, Wave
 from prescope.runtime.happens_before import verify
-from prescope.runtime.plugin.expert_math import ExpertInput, expert_inputs, run_expert
+from prescope.runtime.plugin.expert_math import autocast_type, compute_expert, expert_inputs
 from prescope.runtime.plugin.moe_layers import MoeLayer
 from prescope.runtime.plugin.new_step import StepFactory
-from prescope.runtime.plugin.recording import RoutingRecorder
+from prescope.runtime.plugin.recording import RoutingRecorder, trace_meta
 from prescope.runtime.plugin.registration import Hooks
 from prescope.runtime.plugin.report import EngineReport, StepReport
 from prescope.runtime.plugin.request import Recording
-from prescope.runtime.plugin.rows import RowTracker
+from prescope.runtime.plugin.rows import ForwardCall, RowTracker
 from prescope.runtime.plugin.serving import Serving
 from prescope.runtime.plugin.settings import EngineSettings, StepRecord
 from prescope.runtime.plugin.step_report import step_report
+from prescope.runtime.plugin.turns import Turns
 from prescope.runtime.program import Program
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Engine:
         self._rows = RowTracker()
         self._recorder: RoutingRecorder | None = None
         if record:
-            self._recorder = RoutingRecorder(layers=serving.store.layers, hidden=record == "hidden")
+            self._recorder = RoutingRecorder(hidden=record == "hidden")
         self._reports: deque[StepReport] = deque(maxlen=_KEPT_REPORTS)
         self._records: deque[StepRecord] = deque(maxlen=_KEPT_STEPS)
         self._steps = 0
@@ -83,11 +84,14 @@ class Engine:
         self._link_ready_ns = 0
         self._plan_ns: list[int] = []
         self._previous: Program | None = None
-        self._busy = threading.Lock()
-        self._owner: int | None = None
+        self._turns = Turns()
         self._detached = False
         self._warnings: list[str] = []
         self._hooks = Hooks(model, layers, self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuse copies: a copied or pickled model would share threads and hooks with the original."""
+        raise TypeError("expected a detached model to copy or pickle, got one with an engine: detach first")
 
     def __enter__(self) -> Engine:
         return self
@@ -119,10 +123,15 @@ class Engine:
         """Give the model its weights and its stock behaviour back, bit for bit. Further calls do nothing."""
         if self._detached:
             return
+        self._end_interrupted()
+        self._turns.wait()
         self._detached = True
-        self._hooks.remove()
-        self._serving.close()
-        self._restore()
+        with ExitStack() as stack:
+            # In reverse order, and each whatever becomes of the others.
+            stack.callback(self._turns.give_back)
+            stack.callback(self._hooks.remove)
+            stack.callback(self._restore)
+            stack.callback(self._serving.close)
 
     def report(self) -> EngineReport:
         """What was done so far, planned, simulated and executed."""
@@ -161,18 +170,9 @@ class Engine:
         source, notes
             As for `prescope.instances.TraceMeta`.
         """
-        name = str(getattr(self._model.config, "name_or_path", "") or self._model.config.model_type)
-        return self._recording().trace(
-            meta=TraceMeta(
-                # A local path says nothing to others and may say too much.
-                model=name.rstrip("/").rpartition("/")[2],
-                experts=self._serving.store.experts,
-                top_k=int(self._layers[0].router.top_k),
-                fingerprint=f"{self._serving.store.checksum():08x}",
-                source=source,
-                notes=notes,
-            )
-        )
+        recorder = self._recording()
+        store, top_k = self._serving.store, int(self._layers[0].router.top_k)
+        return recorder.trace(meta=trace_meta(self._model, store, top_k=top_k, source=source, notes=notes))
 
     def _recording(self) -> RoutingRecorder:
         if self._recorder is None:
@@ -183,26 +183,27 @@ class Engine:
 
     def on_generate(self, end_ids: tuple[int, ...]) -> None:
         """``generate`` begins; see `ForwardListener`."""
+        self._turns.begin_generate()
         self._rows.begin_generate(end_ids)
         if self._recorder is not None:
             self._recorder.begin_sequences()
 
     def on_generate_end(self) -> None:
         """``generate`` ended; see `ForwardListener`."""
+        self._turns.end_generate()
         self._rows.end_generate()
 
-    def on_forward(self, ids: Tensor | None, mask: Any, shape: tuple[int, int]) -> None:
+    def on_forward(self, call: ForwardCall) -> None:
         """Plan a step and start it; see `ForwardListener`."""
-        if not self._busy.acquire(blocking=False):
-            raise RuntimeError("expected one forward pass at a time, got another one while a step is running")
-        self._owner = threading.get_ident()
+        self._end_interrupted()
+        self._turns.take()
         try:
-            self._rows.begin_forward(ids, mask, shape)
-            real = self._rows.real_rows(shape[0] * shape[1])
+            self._rows.begin_forward(call)
+            real = self._rows.real_rows(call.batch * call.tokens)
             self._tokens = int(real.shape[0])
-            self._phase = "prefill" if shape[1] > 1 else "decode"
+            self._phase = "prefill" if call.tokens > 1 else "decode"
             if self._recorder is not None:
-                self._recorder.begin_step(real, shape)
+                self._recorder.begin_step(real, (call.batch, call.tokens))
             self._predictor.begin_step(self._tokens)
             self._control = self._factory.new_step(
                 name=f"step-{self._steps}",
@@ -223,7 +224,7 @@ class Engine:
     def on_forward_end(self) -> None:
         """Clean up after a forward pass that did not reach its last layer; see `ForwardListener`."""
         # A pass refused because another thread's is running must not end that one.
-        if self._control is not None and self._owner == threading.get_ident():
+        if self._turns.mine:
             self._abandon()
 
     def on_experts(
@@ -266,6 +267,7 @@ class Engine:
             if self._recorder is not None:
                 self._recorder.gate(chosen, scales, hidden[real])
             outputs: dict[int, Tensor] = {}
+            compute = partial(compute_expert, module, outputs, autocast_type())
             # The dense part ends here; in slow motion it is held, so planning is not part of what is timed.
             stepper.dense_end()
             ticket = stepper.submit(
@@ -273,10 +275,7 @@ class Engine:
                 gpu=[(expert, int(counts[expert])) for expert in wave.plan.gpu],
                 cpu=[(expert, int(counts[expert])) for expert in wave.plan.cpu],
                 copies=_copies(wave),
-                work={
-                    expert: partial(_compute, module, work, outputs, expert)
-                    for expert, work in inputs.items()
-                },
+                work={expert: partial(compute, expert, work) for expert, work in inputs.items()},
             )
             stepper.wait(ticket)
             combined = torch.zeros_like(hidden)
@@ -316,9 +315,11 @@ class Engine:
             )
         )
         self._records.append(record)
+        if self._recorder is not None:
+            self._recorder.end_step()
         self._steps += 1
         self._control = None
-        self._busy.release()
+        self._turns.give_back()
 
     def _watch(self, planned_ns: int, executed_ns: int | None) -> None:
         if self._drift is None or executed_ns is None:
@@ -327,6 +328,11 @@ class Engine:
         if event is not None:
             logger.log(logging.INFO if event.recovered else logging.WARNING, event.message)
             self._warnings.append(event.message)
+
+    def _end_interrupted(self) -> None:
+        """End a pass of this thread that was interrupted (Ctrl-C) where no hook is told of it."""
+        if self._turns.mine:
+            self._abandon()
 
     def _abandon(self) -> None:
         """After an error: forget the step, so that the next one starts clean."""
@@ -337,17 +343,8 @@ class Engine:
         try:
             self._serving.stepper.reset()
         finally:
-            if self._busy.locked():
-                self._busy.release()
+            self._turns.give_back()
 
 
 def _copies(wave: Wave) -> list[tuple[int, int, int]]:
     return [(copy.layer, copy.expert, copy.slot) for copy in wave.copies if copy.slot is not None]
-
-
-def _compute(
-    module: nn.Module, work: ExpertInput, outputs: dict[int, Tensor], expert: int, weights: Any
-) -> None:
-    # Worker threads do not inherit the caller's grad mode.
-    with torch.no_grad():
-        outputs[expert] = run_expert(module, weights, work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +35,7 @@ def expert_inputs(
 ) -> dict[int, ExpertInput]:
     """Group the real rows by expert, ascending, each expert's rows in the stock order.
 
-    Indices outside ``[0, experts)`` are mask sentinels and are left out.
+    Indices of ``experts`` and above are mask sentinels and are left out.
     """
     chosen = indices[real]
     flat = chosen.reshape(-1)
@@ -62,3 +63,23 @@ def run_expert(module: Any, weights: Mapping[str, Tensor], work: ExpertInput) ->
     gated = module._apply_gate(linear(work.hidden, weights["gate_up_proj"]))
     result: Tensor = linear(gated, weights["down_proj"]) * work.scale
     return result
+
+
+def autocast_type() -> torch.dtype | None:
+    """Data type of the caller's autocast, or ``None`` without one."""
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+
+
+def compute_expert(
+    module: Any,
+    outputs: dict[int, Tensor],
+    autocast: torch.dtype | None,
+    expert: int,
+    work: ExpertInput,
+    weights: Mapping[str, Tensor],
+) -> None:
+    """Put `run_expert` of one expert into ``outputs``, on whatever thread this runs."""
+    # Worker threads inherit neither the caller's grad mode nor its autocast.
+    cast = nullcontext() if autocast is None else torch.autocast("cpu", dtype=autocast)
+    with torch.no_grad(), cast:
+        outputs[expert] = run_expert(module, weights, work)

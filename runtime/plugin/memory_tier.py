@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import torch
+
 from prescope.predictor import Predictor
 from prescope.runtime.arena import DeviceArena
 from prescope.runtime.backends import open_backend
@@ -39,7 +41,9 @@ def serve_from_memory(
             from prescope.runtime.plugin.slow_motion import slow_motion_options
 
             backend_options = slow_motion_options(model, layers, store, settings.costs, seed=settings.seed)
-        serving = _serving(store, settings, backend, backend_options)
+        # The arena is written outside the caller's inference mode, by threads that know none.
+        with torch.inference_mode(False):
+            serving = _serving(store, settings, backend, backend_options)
         return Engine(
             model=model,
             layers=layers,

@@ -96,6 +96,10 @@ def check_supported(model: Any, layers: tuple[MoeLayer, ...], *, on_disk: bool =
     for layer in layers:
         _check_layer(layer, layers[0], "meta" if on_disk else "cpu")
     for name, module in model.named_modules():
+        if getattr(module, "_compiled_call_impl", None) is not None:
+            raise AttachError(
+                f"expected an uncompiled model, got {name or 'the model'!r} after compile(): load it anew"
+            )
         if hasattr(module, "_hf_hook"):
             raise AttachError(
                 f"expected a model without accelerate hooks, got one on {name or 'the model'!r}: two "

@@ -27,17 +27,15 @@ class RoutingRecorder:
 
     Parameters
     ----------
-    layers
-        Number of MoE layers.
     hidden
-        Keep the gating inputs too, as float16: ``2 * layers * hidden_size`` bytes per token.
+        Keep the gating inputs too, as float16: 2 bytes per layer, token and channel.
     """
 
-    def __init__(self, *, layers: int, hidden: bool = False) -> None:
-        self._layers = layers
+    def __init__(self, *, hidden: bool = False) -> None:
         self._keep_hidden = hidden
         self._group = 0
         self._steps: list[_Step] = []
+        self._running: _Step | None = None
 
     def begin_sequences(self) -> None:
         """The next steps belong to new sequences."""
@@ -46,36 +44,41 @@ class RoutingRecorder:
 
     def begin_step(self, real: Tensor, shape: tuple[int, int]) -> None:
         """A step over ``shape`` (batch, tokens) with these real rows begins."""
-        if self._steps and len(self._steps[-1].ids) < self._layers:
-            # A step that failed half-way is not a recording.
-            self._steps.pop()
         sequences = self._group + (real // shape[1]).numpy().astype(np.int64)
-        self._steps.append(_Step(sequences=sequences, prefill=shape[1] > 1))
+        self._running = _Step(sequences=sequences, prefill=shape[1] > 1)
 
     def gate(self, indices: Tensor, weights: Tensor, hidden: Tensor) -> None:
         """The next gate of the running step, real rows only."""
-        step = self._steps[-1]
+        step = self._running
+        if step is None:
+            raise RuntimeError("expected begin_step before a gate, got none")
         step.ids.append(indices.cpu().numpy().astype(np.int64))
         step.weights.append(weights.detach().float().cpu().numpy())
         if self._keep_hidden:
             step.hidden.append(hidden.detach().half().cpu().numpy())
 
+    def end_step(self) -> None:
+        """The running step is complete; one that never ends is not a recording."""
+        if self._running is not None:
+            self._steps.append(self._running)
+        self._running = None
+
     def step_counts(self, experts: int) -> list[IntArray]:
-        """Tokens of each expert of every complete step, int64 ``[layers, experts]`` each."""
+        """Tokens of each expert of every step, int64 ``[layers, experts]`` each."""
         return [
             np.stack([np.bincount(ids.reshape(-1), minlength=experts) for ids in step.ids]).astype(np.int64)
-            for step in self._complete()
+            for step in self._steps
         ]
 
     def trace(self, *, meta: TraceMeta) -> RoutingTrace:
-        """All complete steps as one trace, sequence by sequence.
+        """All steps as one trace, sequence by sequence.
 
         Raises
         ------
         ValueError
             When no step was recorded.
         """
-        steps = self._complete()
+        steps = self._steps
         if not steps:
             raise ValueError("expected at least one recorded step, got none")
         sequence = np.concatenate([step.sequences for step in steps])
@@ -100,5 +103,16 @@ class RoutingRecorder:
             meta=meta,
         )
 
-    def _complete(self) -> list[_Step]:
-        return [step for step in self._steps if len(step.ids) == self._layers]
+
+def trace_meta(model: Any, store: Any, *, top_k: int, source: str, notes: str) -> TraceMeta:
+    """Where a trace comes from: a model, its experts' store, and what the caller says of it."""
+    name = str(getattr(model.config, "name_or_path", "") or model.config.model_type)
+    return TraceMeta(
+        # A local path says nothing to others and may say too much.
+        model=name.rstrip("/").rpartition("/")[2],
+        experts=store.experts,
+        top_k=top_k,
+        fingerprint=f"{store.checksum():08x}",
+        source=source,
+        notes=notes,
+    )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
+from inspect import signature
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from prescope.runtime.plugin.moe_layers import AttachError, MoeLayer, tag, tagged, untag
+from prescope.runtime.plugin.rows import ForwardCall
 
 IMPLEMENTATION = "prescope"
 
@@ -15,8 +19,8 @@ IMPLEMENTATION = "prescope"
 class ForwardListener(Protocol):
     """What the hooks call."""
 
-    def on_forward(self, ids: Tensor | None, mask: Any, shape: tuple[int, int]) -> None:
-        """A forward pass of ``shape`` (batch, tokens) begins."""
+    def on_forward(self, call: ForwardCall) -> None:
+        """A forward pass begins."""
 
     def on_experts(
         self, layer: int, module: nn.Module, hidden: Tensor, indices: Tensor, weights: Tensor
@@ -34,8 +38,9 @@ class ForwardListener(Protocol):
         """``generate`` ended, normally or not."""
 
 
-# What modules without an engine do when they share the config of an attached model.
-_implementation_before: dict[int, str | None] = {}
+# What modules without an engine do when they share the config of an attached model, by the config's id;
+# the config itself is kept so that no other can be given the same id.
+_implementation_before: dict[int, tuple[Any, str | None]] = {}
 
 
 def experts_forward(module: nn.Module, hidden: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
@@ -47,7 +52,7 @@ def experts_forward(module: nn.Module, hidden: Tensor, indices: Tensor, weights:
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
     stock = type(module).forward.__wrapped__  # type: ignore[attr-defined]
-    before = _implementation_before.get(id(module.config), "eager")
+    _, before = _implementation_before.get(id(module.config), (None, "eager"))
     implementation = ALL_EXPERTS_FUNCTIONS.get_interface(before, stock)
     result: Tensor = implementation(module, hidden, indices, weights)
     return result
@@ -76,10 +81,15 @@ class Hooks:
             for index, layer in enumerate(layers):
                 tag(layer, index, listener)
                 self._undo.append(lambda layer=layer: untag(layer))  # type: ignore[misc]
+                for register in (
+                    layer.experts.register_state_dict_pre_hook,
+                    layer.experts.register_load_state_dict_pre_hook,
+                ):
+                    self._undo.append(register(_refuse_state).remove)
             self._select()
             base = model.base_model
             before = base.register_forward_pre_hook(
-                lambda module, args, kwargs: listener.on_forward(*_inputs(args, kwargs)), with_kwargs=True
+                lambda module, args, kwargs: listener.on_forward(_call(args, kwargs)), with_kwargs=True
             )
             self._undo.append(before.remove)
             after = base.register_forward_hook(
@@ -104,7 +114,7 @@ class Hooks:
                     "expected a model with a config of its own, got one that shares it with an attached "
                     "model: detach that one, or load this one anew"
                 )
-            _implementation_before[key] = config._experts_implementation
+            _implementation_before[key] = config, config._experts_implementation
             self._undo.append(lambda config=config, key=key: _deselect(config, key))  # type: ignore[misc]
             # Set on the config that the modules read: set_experts_implementation skips subclasses that live
             # in files of their own without saying so.
@@ -116,43 +126,66 @@ class Hooks:
             return
         model = self._model
 
+        @wraps(stock)
         def generate(*args: Any, **kwargs: Any) -> Any:
-            listener.on_generate(_end_ids(model, kwargs))
+            listener.on_generate(_end_ids(model, signature(stock).bind(*args, **kwargs).arguments))
             try:
                 return stock(*args, **kwargs)
             finally:
                 listener.on_generate_end()
 
-        generate.__doc__ = stock.__doc__
         object.__setattr__(model, "generate", generate)
         self._undo.append(lambda: model.__dict__.pop("generate", None))
 
 
+def _refuse_state(*args: Any) -> None:
+    # Saved as they are, meta tensors would make a checkpoint without experts, and loading would lose them.
+    raise RuntimeError(
+        "expected a detached model to save or load its weights, got one whose experts an engine holds: "
+        "detach it first"
+    )
+
+
 def _deselect(config: Any, key: int) -> None:
-    config._experts_implementation = _implementation_before.pop(key)
+    _, config._experts_implementation = _implementation_before.pop(key)
 
 
-def _inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor | None, Any, tuple[int, int]]:
-    ids = kwargs.get("input_ids", args[0] if args else None)
-    mask = kwargs.get("attention_mask", args[1] if len(args) > 1 else None)
+def _call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ForwardCall:
+    ids, mask = (
+        kwargs.get(name, args[place] if len(args) > place else None)
+        for place, name in enumerate(("input_ids", "attention_mask"))
+    )
+    # Releases differ in what they call the cache.
+    cache = kwargs.get("cache", kwargs.get("past_key_values", args[3] if len(args) > 3 else None))
     source = ids if isinstance(ids, Tensor) else kwargs.get("inputs_embeds")
     if not isinstance(source, Tensor) or source.ndim < 2:
         raise ValueError("expected input_ids of shape [batch, tokens] or inputs_embeds, got neither")
-    return ids if isinstance(ids, Tensor) else None, mask, (int(source.shape[0]), int(source.shape[1]))
+    return ForwardCall(
+        ids=ids if isinstance(ids, Tensor) else None,
+        mask=mask,
+        batch=int(source.shape[0]),
+        tokens=int(source.shape[1]),
+        past=int(cache.get_seq_length()) if cache is not None else 0,
+    )
 
 
-def _end_ids(model: Any, kwargs: dict[str, Any]) -> tuple[int, ...]:
-    config = kwargs.get("generation_config") or model.generation_config
+def _end_ids(model: Any, arguments: dict[str, Any]) -> tuple[int, ...]:
+    """Tokens after which a row of a ``generate`` is finished; none where that cannot be told."""
+    given, extra = arguments.get("generation_config"), arguments.get("kwargs", {})
 
     def setting(name: str) -> Any:
-        return kwargs.get(name, getattr(config, name, None))
+        if name in extra:
+            return extra[name]
+        value = getattr(given, name, None)
+        return getattr(model.generation_config, name, None) if value is None else value
 
-    # Beams are reordered between steps and drafts feed several tokens: no row can be called finished there.
-    if (setting("num_beams") or 1) > 1 or kwargs.get("assistant_model") is not None:
+    # Beams are reordered between steps, drafts and chunks feed several tokens, guidance runs passes between.
+    if (setting("num_beams") or 1) > 1 or (setting("guidance_scale") or 1) != 1:
         return ()
-    if setting("prompt_lookup_num_tokens") or kwargs.get("custom_generate") is not None:
+    if arguments.get("assistant_model") is not None or arguments.get("custom_generate") is not None:
         return ()
+    several = ("prompt_lookup_num_tokens", "assistant_early_exit", "prefill_chunk_size")
     ends = setting("eos_token_id")
-    if ends is None:
+    if ends is None or any(setting(name) for name in several):
         return ()
-    return tuple(int(end) for end in ends) if isinstance(ends, (list, tuple)) else (int(ends),)
+    return tuple(int(end) for end in torch.as_tensor(ends).reshape(-1).tolist())

@@ -2,48 +2,74 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ForwardCall:
+    """What a forward pass is called with.
+
+    Parameters
+    ----------
+    ids
+        Token ids ``[batch, tokens]``, or ``None`` with embeddings.
+    mask
+        Attention mask of any form, or ``None``.
+    batch, tokens
+        Shape of the pass.
+    past
+        Tokens per row in the cache already.
+    """
+
+    ids: Tensor | None
+    mask: Any
+    batch: int
+    tokens: int
+    past: int
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Generation:
+    """State of one ``generate``: end tokens, finished rows, and the tokens of its last pass."""
+
+    end_ids: tuple[int, ...]
+    finished: Tensor | None = None
+    last_tokens: int | None = None
+
+
 class RowTracker:
     """Follows a model's forward passes and knows the real token rows of the current one.
 
-    Padding is read off the attention mask. Inside ``generate`` without beams, a row that has emitted an
-    end token is finished: what it is fed from then on is computed by the stock code and thrown away.
+    Padding is read off the attention mask; where the mask leaves a doubt, a row is real. Inside ``generate``
+    without beams, a row that has emitted an end token is finished: what it is fed from then on is computed by
+    the stock code and thrown away.
     """
 
     def __init__(self) -> None:
         self._mask: Tensor | None = None
-        self._end_ids: tuple[int, ...] = ()
-        self._finished: Tensor | None = None
-        self._prompt_seen = False
+        self._generation = _Generation(end_ids=())
+        self._outer: list[_Generation] = []
 
     def begin_generate(self, end_ids: tuple[int, ...]) -> None:
         """Enter ``generate``; ``end_ids`` is empty where finished rows cannot be told (beams)."""
-        self._end_ids = end_ids
-        self._finished = None
-        self._prompt_seen = False
+        self._outer.append(self._generation)
+        self._generation = _Generation(end_ids=end_ids)
 
     def end_generate(self) -> None:
-        """Leave ``generate``."""
-        self.begin_generate(())
+        """Leave the ``generate`` entered last."""
+        self._generation = self._outer.pop()
 
-    def begin_forward(self, ids: Tensor | None, mask: Any, shape: tuple[int, int]) -> None:
-        """Start a forward pass of ``shape`` (batch, tokens) with its ids and attention mask, if any."""
-        rows, tokens = shape
-        real = torch.ones(rows, tokens, dtype=torch.bool)
-        if isinstance(mask, Tensor) and mask.ndim == 2 and mask.shape[0] == rows and mask.shape[1] >= tokens:
-            real &= mask[:, -tokens:].to(device="cpu", dtype=torch.bool)
-        if self._end_ids and ids is not None and tokens == 1 and self._prompt_seen:
-            ended = torch.isin(ids[:, 0].cpu(), torch.tensor(self._end_ids))
-            if self._finished is not None and self._finished.shape == ended.shape:
-                ended |= self._finished
-            self._finished = ended
-            real &= ~ended[:, None]
-        self._prompt_seen = True
+    def begin_forward(self, call: ForwardCall) -> None:
+        """Start a forward pass."""
+        real = torch.ones(call.batch, call.tokens, dtype=torch.bool)
+        real &= _unpadded(call)
+        finished = self._finished(call)
+        if finished is not None:
+            real &= ~finished[:, None]
         self._mask = real.reshape(-1)
 
     def real_rows(self, rows: int) -> Tensor:
@@ -52,7 +78,30 @@ class RowTracker:
             return torch.arange(rows)
         return self._mask.nonzero()[:, 0]
 
-    @property
-    def sequences(self) -> Tensor | None:
-        """Finished flags of the running ``generate``, bool ``[batch]``, or ``None``."""
-        return self._finished
+    def _finished(self, call: ForwardCall) -> Tensor | None:
+        """Rows of the pass that are finished, bool ``[batch]``."""
+        state, last = self._generation, self._generation.last_tokens
+        state.last_tokens = call.tokens
+        # Each row has one token more than the prompt's pass had: alone, or after all others without a cache.
+        if not state.end_ids or call.ids is None or last is None or call.tokens not in (1, last + 1):
+            return None
+        ended = torch.isin(call.ids[:, -1].cpu(), torch.tensor(state.end_ids))
+        if state.finished is not None and state.finished.shape == ended.shape:
+            ended |= state.finished
+        state.finished = ended
+        return ended
+
+
+def _unpadded(call: ForwardCall) -> Tensor:
+    """Which tokens the mask does not show to be padding, bool, broadcastable to ``[batch, tokens]``."""
+    mask, end = call.mask, call.past + call.tokens
+    if not isinstance(mask, Tensor) or mask.shape[-1] < end or mask.shape[0] not in (1, call.batch):
+        return torch.ones(1, 1, dtype=torch.bool)
+    keys = mask[..., call.past : end].cpu()
+    if mask.ndim == 2:
+        return keys.to(torch.bool)
+    if mask.ndim != 4:
+        return torch.ones(1, 1, dtype=torch.bool)
+    seen = keys > torch.finfo(keys.dtype).min / 2 if keys.is_floating_point() else keys.to(torch.bool)
+    # Made ahead for a static cache: padding is what no token of the pass looks at.
+    return seen.flatten(1, 2).any(dim=1)

@@ -16,6 +16,12 @@ def take_weights(layers: tuple[MoeLayer, ...]) -> HostStore:
 
     One layer at a time, so that at most one layer's experts exist twice.
     """
+    # A caller's inference mode must not leave weights behind that only serve inside it.
+    with torch.inference_mode(False):
+        return _take(layers)
+
+
+def _take(layers: tuple[MoeLayer, ...]) -> HostStore:
     rows: list[Tensor] = []
     done: list[MoeLayer] = []
     shapes = {part: tuple(getattr(layers[0].experts, part).shape[1:]) for part in PARTS}
@@ -40,8 +46,9 @@ def take_weights(layers: tuple[MoeLayer, ...]) -> HostStore:
 def return_weights(layers: tuple[MoeLayer, ...], store: HostStore) -> None:
     """Put all experts back into their modules."""
     shapes = {part.name: part.shape for part in store.parts[0]}
-    for layer, row in zip(layers, store.rows, strict=True):
-        _restore_layer(layer, row, shapes)
+    with torch.inference_mode(False):
+        for layer, row in zip(layers, store.rows, strict=True):
+            _restore_layer(layer, row, shapes)
 
 
 def _restore_layer(layer: MoeLayer, row: Tensor, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -54,5 +61,4 @@ def _restore_layer(layer: MoeLayer, row: Tensor, shapes: dict[str, tuple[int, ..
 
 
 def _set(module: nn.Module, name: str, weight: Tensor, requires_grad: bool) -> None:
-    with torch.inference_mode(False):
-        module.register_parameter(name, nn.Parameter(weight, requires_grad=requires_grad))
+    module.register_parameter(name, nn.Parameter(weight, requires_grad=requires_grad))

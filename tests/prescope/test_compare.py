@@ -98,10 +98,10 @@ def test_a_row_that_must_not_be_quoted_is_not(causal: Comparison) -> None:
 
 def test_different_tokens_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that computes something else must not pass for equal."""
-    from prescope.runtime.plugin import engine
+    from prescope.runtime.plugin import expert_math
 
-    honest = engine.run_expert
-    monkeypatch.setattr(engine, "run_expert", lambda *arguments: -honest(*arguments))
+    honest = expert_math.run_expert
+    monkeypatch.setattr(expert_math, "run_expert", lambda *arguments: -honest(*arguments))
     result = run(replace(SETTINGS, policies=("dp",)))
     assert not result.rows[0].tokens_equal
     assert "DIFFERENT" in comparison_markdown(result)
