@@ -29,6 +29,9 @@ class RowPool:
             raise ValueError(f"expected at least 1 row, got {rows}")
         self.residency = residency
         self._owners: list[Key | None] = [None] * rows
+        # The owners once more, as arrays to search; -1 where a row is empty.
+        self._layers = np.full(rows, -1, dtype=np.int64)
+        self._experts = np.full(rows, -1, dtype=np.int64)
         self._row_of: dict[Key, int] = {}
 
     def __len__(self) -> int:
@@ -52,12 +55,15 @@ class RowPool:
         if previous is not None:
             del self._row_of[previous]
         self._owners[row] = key
+        self._layers[row], self._experts[row] = key
         self._row_of[key] = row
 
     def forget(self) -> None:
         """Believe nothing about any row."""
         self._owners = [None] * len(self._owners)
         self._row_of.clear()
+        self._layers.fill(-1)
+        self._experts.fill(-1)
 
     def victim(
         self, layer: int, scores: FloatArray, barred: Collection[Key], *, below: float = np.inf
@@ -76,15 +82,13 @@ class RowPool:
             Only rows whose content is worth less than this.
         """
         quota = self.residency.quota(len(self))
-        own_only = quota is not None and len(self.experts_of(layer)) >= quota
-        best, best_score = None, below
-        for row, key in enumerate(self._owners):
-            if key is None:
-                if not own_only:
-                    return row
-                continue
-            if key in barred or (own_only and key[0] != layer):
-                continue
-            if scores[key] < best_score:
-                best, best_score = row, float(scores[key])
-        return best
+        own_only = quota is not None and int((self._layers == layer).sum()) >= quota
+        empty = self._layers < 0
+        if not own_only and empty.any():
+            return int(empty.argmax())
+        worth = np.where(empty, np.inf, scores[self._layers, self._experts])
+        worth[[row for row in map(self._row_of.get, barred) if row is not None]] = np.inf
+        if own_only:
+            worth[self._layers != layer] = np.inf
+        row = int(worth.argmin())
+        return row if worth[row] < below else None
