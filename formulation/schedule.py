@@ -74,7 +74,7 @@ class Schedule:
 
     def lane(self, lane: Lane) -> tuple[Task, ...]:
         """Tasks of one lane in order of time."""
-        return tuple(task for task in self.tasks if task.lane is lane)
+        return tuple(task for task in self.tasks if task.lane == lane)
 
     def busy_ns(self, lane: Lane) -> int:
         """Total duration of one lane's tasks."""

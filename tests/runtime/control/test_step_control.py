@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_instances import make_instance, seeded
 
-from prescope.formulation import Plan, evaluate, makespan_ns
+from prescope.formulation import Lane, Plan, evaluate, makespan_ns
 from prescope.formulation.forecast import Forecast
 from prescope.runtime import compile_plan, run_plan, verify
 from prescope.runtime.control import CostTables, OnlineStep, PlannedStep
@@ -69,13 +69,13 @@ def test_the_decided_step_costs_what_its_clock_says(policy, seed, lies):
     # Nobody issues a copy that the next gate could still have called off.
     schedule = evaluate(decided, plan)
     gates = {task.layer: task.end_ns for task in schedule.tasks if task.kind == "dense"}
-    for task in schedule.lane("link"):
+    for task in schedule.lane(Lane.LINK):
         issued = next(
             copy.gate for copy in plan.transfers if (copy.layer, copy.expert) == (task.layer, task.expert)
         )
         if issued is not None and issued + 1 < instance.layers and task.layer > issued:
             assert task.start_ns < gates[issued + 1]
-    last = max((task.end_ns for task in schedule.lane("link")), default=instance.link_ready_ns)
+    last = max((task.end_ns for task in schedule.lane(Lane.LINK)), default=instance.link_ready_ns)
     assert step.link_ready_ns == max(0, last - schedule.makespan_ns)
 
 
