@@ -159,7 +159,7 @@ class OnlineStep:
         for horizon in range(1, ahead + 1):
             target = layer + horizon
             forecast = self._forecast(layer, horizon)
-            gpu_ns, cpu_ns = self._tables.expected_ns(target, forecast)
+            gpu_ns, cpu_ns = self._tables.expected_ns(target, forecast, batch_tokens=self._tokens)
             if not self._host_computes:
                 # What is not brought ahead costs its copy later, as it would cost the host's work elsewhere.
                 cpu_ns = forecast.probability * self._costs.copy_ns(target)

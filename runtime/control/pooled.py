@@ -155,7 +155,7 @@ class PooledStep:
             forecasts.append(
                 LayerForecast(
                     cpu_ns=forecast.probability * copy_ns,
-                    gpu_ns=self._tables.expected_ns(target, forecast)[0],
+                    gpu_ns=self._tables.expected_ns(target, forecast, batch_tokens=self._tokens)[0],
                     held=held,
                     dense_ns=self._dense_ns(target),
                     copy_ns=copy_ns,

@@ -31,17 +31,19 @@ class CostTables:
         """Time on the host of experts with ``counts`` tokens; zero without tokens."""
         return self._upto(self._costs.cpu[layer % len(self._costs.cpu)], counts.max(initial=0))[counts]
 
-    def expected_ns(self, layer: int, forecast: Forecast) -> tuple[FloatArray, FloatArray]:
+    def expected_ns(
+        self, layer: int, forecast: Forecast, *, batch_tokens: int
+    ) -> tuple[FloatArray, FloatArray]:
         """Expected time of each expert on the device and on the host.
 
-        An expert is needed with its probability and then has its conditional mean of tokens; the curves are
-        read there, linear between integers.
+        An expert is needed with its probability and then has its conditional mean of tokens, at most all
+        ``batch_tokens``; the curves are read there, linear between integers.
         """
         probability = forecast.probability
         needed = probability > 0
         tokens = np.divide(
             forecast.expected_tokens, probability, out=np.zeros_like(probability), where=needed
-        ).clip(1.0)
+        ).clip(1.0, max(1, batch_tokens))
         whole = tokens.astype(np.int64)
         rest = tokens - whole
         gpu, cpu = (

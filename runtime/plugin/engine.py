@@ -185,8 +185,6 @@ class Engine:
         """``generate`` begins; see `ForwardListener`."""
         self._turns.begin_generate()
         self._rows.begin_generate(end_ids)
-        if self._recorder is not None:
-            self._recorder.begin_sequences()
 
     def on_generate_end(self) -> None:
         """``generate`` ended; see `ForwardListener`."""
@@ -203,6 +201,8 @@ class Engine:
             self._tokens = int(real.shape[0])
             self._phase = "prefill" if call.tokens > 1 else "decode"
             if self._recorder is not None:
+                if call.past == 0:
+                    self._recorder.begin_sequences()
                 self._recorder.begin_step(real, (call.batch, call.tokens))
             self._predictor.begin_step(self._tokens)
             self._control = self._factory.new_step(

@@ -38,9 +38,9 @@ def divide_budget(
     total = layers * experts
     if fitting >= total and slots is None:
         return total, 0
+    if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 0):
+        raise AttachError(f"expected slots to be an integer >= 0, got {slots!r}")
     wanted = max(1, min(_MOST_SLOTS, fitting // 4)) if slots is None else slots
-    if wanted < 0:
-        raise AttachError(f"expected slots >= 0, got {wanted}")
     if fitting < max(1, wanted):
         least = row_bytes * max(1, wanted)
         raise AttachError(

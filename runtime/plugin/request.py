@@ -86,9 +86,7 @@ def resolve_costs(
             )
         else:
             named = named_preset(preset, layers=layers)
-            found = Costs(
-                name=preset, costs=named.costs, tier=named.tier, host_computes=named.host_computes
-            )
+            found = Costs(name=preset, costs=named.costs, tier=named.tier, host_computes=named.host_computes)
     except ValueError as error:
         raise AttachError(str(error)) from error
     if found.costs.layers != layers:
@@ -144,6 +142,7 @@ def resolve_predictor(
 ) -> Predictor:
     """The predictor object; a name is built for this model."""
     if predictor is not None and not isinstance(predictor, str):
+        _check_predictor(predictor, *shares.shape)
         return predictor
     context = PredictorContext(
         layers=shares.shape[0],
@@ -158,6 +157,25 @@ def resolve_predictor(
         raise AttachError(str(error)) from error
 
 
+def _check_predictor(predictor: Predictor, layers: int, experts: int) -> None:
+    """Refuse what is no predictor, or one for a model of another shape, with `AttachError`."""
+    wanted = ("name", "known_counts", "begin_step", "observe", "predict")
+    if missing := [name for name in wanted if not hasattr(predictor, name)]:
+        raise AttachError(
+            f"expected a predictor, got {type(predictor).__name__} without {', '.join(missing)}"
+        )
+    try:
+        shape = predictor.predict(-1, layers).probability.shape
+    except ValueError as error:
+        raise AttachError(
+            f"expected forecasts for {layers} layers from {predictor.name!r}: {error}"
+        ) from error
+    if shape != (experts,):
+        raise AttachError(
+            f"expected forecasts for {experts} experts from {predictor.name!r}, got shape {shape}"
+        )
+
+
 def resolve_popularity(
     given: FloatArray | None, shape: tuple[int, int], measure: Callable[[], FloatArray]
 ) -> FloatArray:
@@ -170,9 +188,7 @@ def resolve_popularity(
     return shares
 
 
-def random_token_popularity(
-    model: Any, layers: tuple[MoeLayer, ...], experts: int, seed: int
-) -> FloatArray:
+def random_token_popularity(model: Any, layers: tuple[MoeLayer, ...], experts: int, seed: int) -> FloatArray:
     """Shares measured in one stock pass over random tokens, float ``[layers, experts]``."""
     counts = np.zeros((len(layers), experts))
     hooks = []

@@ -154,9 +154,24 @@ def test_expected_costs_of_certain_forecasts_are_the_true_ones(seed):
     instance = make_instance(seeded(seed))
     tables = CostTables(instance.costs)
     for layer, counts in enumerate(instance.demand.counts):
-        gpu_ns, cpu_ns = tables.expected_ns(layer, truth(instance)(layer, 0))
+        gpu_ns, cpu_ns = tables.expected_ns(
+            layer, truth(instance)(layer, 0), batch_tokens=instance.demand.batch_tokens
+        )
         assert gpu_ns == pytest.approx(tables.gpu_ns(layer, counts))
         assert cpu_ns == pytest.approx(tables.cpu_ns(layer, counts))
         assert tables.cpu_ns(layer, counts).tolist() == [
             instance.costs.cpu_ns(layer, int(count)) for count in counts
         ]
+
+
+def test_expected_costs_read_the_curves_between_integers_and_never_beyond_the_batch():
+    costs = make_instance(seeded(8)).costs
+    tables = CostTables(costs)
+    # 1.5 tokens if needed; and a forecast that contradicts itself: a billion tokens, if needed at all.
+    forecast = Forecast(expected_tokens=np.array([0.75, 1.0, 0.0]), probability=np.array([0.5, 1e-9, 0.0]))
+    for expected, curve in zip(
+        tables.expected_ns(0, forecast, batch_tokens=4), (costs.gpu_ns, costs.cpu_ns), strict=True
+    ):
+        assert expected[0] == pytest.approx(0.5 * (curve(0, 1) + curve(0, 2)) / 2)
+        assert expected[1] == pytest.approx(1e-9 * curve(0, 4))
+        assert expected[2] == 0

@@ -63,10 +63,7 @@ def test_the_host_store_is_the_only_copy_of_the_experts():
 
 
 def affected_tokens(model, inputs, before):
-    return {
-        tuple(place)
-        for place in (logits(model, inputs) != before).any(dim=-1).nonzero().tolist()
-    }
+    return {tuple(place) for place in (logits(model, inputs) != before).any(dim=-1).nonzero().tolist()}
 
 
 def test_altering_a_slot_after_its_copy_changes_exactly_the_affected_tokens():
@@ -271,7 +268,7 @@ def test_a_sibling_that_shares_the_config_keeps_its_stock_behaviour():
         ({"predictor": "oracle"}, "expected a recorded pass"),
         ({"expert_memory": "lots"}, "expected an amount of memory such as"),
         ({"expert_memory": 100}, "expected expert_memory of at least"),
-        ({"slots": -1}, "expected slots >= 0"),
+        ({"slots": -1}, "expected slots to be an integer >= 0"),
         ({"slots": 10**6}, "expected expert_memory of at least"),
         ({"lookahead": -1}, "expected lookahead"),
         ({"popularity": np.ones((2, 2))}, "expected finite popularity"),

@@ -5,10 +5,12 @@ import gc
 import threading
 import weakref
 
+import numpy as np
 import pytest
 import torch
 from tiny_models import prompts, random_model
 
+from prescope.predictor import Oracle, Popularity, PreviousStep
 from prescope.runtime.plugin import AttachError, attach, expert_bytes
 
 
@@ -397,3 +399,35 @@ def test_a_config_forgotten_while_attached_gives_its_id_to_no_other():
     del model
     gc.collect()
     assert config() is not None or key not in registration._implementation_before
+
+
+def test_recorded_passes_without_a_past_are_sequences_of_their_own():
+    model = random_model()
+    ids = prompts(2, 6, padded=False)["input_ids"]
+    with engine(model, record=True) as served, torch.no_grad():
+        cache = model(input_ids=ids[:, :4]).past_key_values
+        model(input_ids=ids[:, 4:], past_key_values=cache)
+        model(input_ids=ids[:, :3])
+        model.generate(input_ids=ids[:, :3], max_new_tokens=3, do_sample=False)
+        assert served.routing().seq_offsets.tolist() == [0, 6, 12, 15, 18, 23, 28]
+
+
+@pytest.mark.parametrize(
+    ("predictor", "message"),
+    [
+        (5, "expected a predictor, got int without name, known_counts"),
+        (Popularity(layers=2, experts=6, top_k=2), "expected forecasts for 3 layers from 'popularity'"),
+        (PreviousStep(layers=3, experts=7, top_k=2), "expected forecasts for 6 experts from 'previous-step'"),
+        (Oracle(steps=[np.zeros((2, 6))]), "expected forecasts for 3 layers from 'oracle'"),
+    ],
+    ids=["no predictor", "layers", "experts", "oracle"],
+)
+def test_predictors_that_do_not_fit_the_model_are_refused(predictor, message):
+    with pytest.raises(AttachError, match=message):
+        engine(random_model(), predictor=predictor)
+
+
+@pytest.mark.parametrize("slots", [2.5, True, "3"])
+def test_slots_must_be_a_number_of_slots(slots):
+    with pytest.raises(AttachError, match="expected slots to be an integer >= 0"):
+        engine(random_model(), slots=slots)
