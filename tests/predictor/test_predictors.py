@@ -1,5 +1,7 @@
 """Every predictor keeps the protocol; each says what it should on cases small enough to work out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -140,3 +142,40 @@ def test_unknown_names_and_missing_parts_are_refused():
     for name, missing in (("oracle", "a recorded pass"), ("stale-gate", "a model whose gates")):
         with pytest.raises(ValueError, match=missing):
             make_predictor(name, bare)
+
+
+def test_a_step_that_broke_off_leaves_no_trace_in_the_next():
+    stale = make_predictor("stale-gate", context())
+    stale.begin_step(3)
+    stale.observe(0, torch.zeros(3, 4), ids((0, 1), (0, 1), (0, 1)), None)
+    before = stale.predict(0, 1).probability
+    # Layer 1 was never reached. In the next step its gate must not be judged by the old forecast.
+    stale.begin_step(2)
+    assert stale.predict(0, 1).probability != pytest.approx(before)
+    stale.observe(1, torch.zeros(2, 4), ids((2, 3), (2, 3)), None)
+    stale.begin_step(3)
+    stale.observe(0, torch.zeros(3, 4), ids((0, 1), (0, 1), (0, 1)), None)
+    # The precision is as it was, though experts 0 and 1 were named and not chosen.
+    shares = 0.4 * 0.95**2
+    assert stale.predict(0, 1).probability[0] == pytest.approx(1 - (1 - 0.6 - 0.4 * shares) ** 3)
+
+
+def test_a_gate_of_many_tokens_moves_the_averages_as_that_many_steps_of_one():
+    together, apart = (make_predictor("stale-gate", context()) for _ in range(2))
+    together.begin_step(4)
+    together.observe(0, None, ids(*[(2, 3)] * 4), None)
+    for _ in range(4):
+        apart.begin_step(1)
+        apart.observe(0, None, ids((2, 3)), None)
+    for predictor in (together, apart):
+        predictor.begin_step(1)
+    assert together.predict(-1, 1).probability == pytest.approx(apart.predict(-1, 1).probability)
+    assert together.predict(-1, 1).probability[2] == pytest.approx(1 - 0.6 * 0.95**4)
+
+
+@pytest.mark.parametrize("name", ["popularity", "stale-gate"])
+def test_a_prior_is_what_is_said_before_anything_was_seen(name):
+    prior = np.linspace(0, 1, LAYERS * EXPERTS).reshape(LAYERS, EXPERTS)
+    predictor = make_predictor(name, replace(context(), prior=prior))
+    predictor.begin_step(1)
+    assert predictor.predict(-1, 2).probability == pytest.approx(prior[1])
