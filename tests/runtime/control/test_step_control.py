@@ -10,6 +10,7 @@ from tiny_instances import make_instance, seeded
 
 from prescope.formulation import Lane, Plan, evaluate, makespan_ns
 from prescope.formulation.forecast import Forecast
+from prescope.formulation.time_curves import LinearTime
 from prescope.runtime import compile_plan, run_plan, verify
 from prescope.runtime.control import CostTables, OnlineStep, PlannedStep
 from prescope.solver.online import gate_policies, make_gate_policy
@@ -113,6 +114,18 @@ def test_with_true_forecasts_looking_ahead_pays_on_the_whole():
             totals[policy] += makespan_ns(*step.finish())
     assert totals["dp"] < totals["presched"] < totals["intra-layer"]
     assert totals["intra-layer"] <= min(totals["on-demand"], totals["cpu-only"])
+
+
+def test_where_the_host_computes_nothing_copies_are_brought_ahead_all_the_same():
+    totals = dict.fromkeys(("on-demand", "presched", "dp"), 0)
+    for seed in range(80):
+        instance = make_instance(seeded(seed), host=False)
+        costs = replace(instance.costs, cpu=(LinearTime(fixed_ns=0),))
+        instance = replace(instance, costs=costs, lookahead=4)
+        for policy in totals:
+            step, _ = run_online(instance, policy, truth(instance))
+            totals[policy] += makespan_ns(*step.finish())
+    assert totals["dp"] <= totals["presched"] < totals["on-demand"]
 
 
 def test_a_gate_out_of_order_is_refused():
