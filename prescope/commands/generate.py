@@ -36,8 +36,8 @@ def generate(
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON (docs/json.md).")] = False,
 ) -> None:
     """Generate text with the experts on disk and a fixed memory for them, as the text comes."""
-    # Threads that wait for others must not spin: the cores are needed by those that read and compute. Read when
-    # torch is first imported.
+    # Threads that wait for others must not spin: the cores are needed by those that read and compute.
+    # torch reads this when it is first imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from prescope.commands.generation import generation_document, generation_summary
     from prescope.commands.notes import kept_notes
