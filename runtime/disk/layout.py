@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -153,21 +155,33 @@ def _segments(
         segments.append(
             Segment(files[piece.entry.file], piece.entry.dtype, piece.offset_bytes, first, math.prod(wanted))
         )
-    return _merged(sorted(segments))
+    return merged(sorted(segments))
 
 
-def _merged(segments: list[Segment]) -> tuple[Segment, ...]:
+def merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:
     """Join segments that follow each other both on the disk and in the row, as gate and up often do."""
-    merged: list[Segment] = []
+    joined: list[Segment] = []
     for segment in segments:
-        last = merged[-1] if merged else None
-        if (
-            last is not None
-            and (last.file, last.dtype, last.first + last.elements)
-            == (segment.file, segment.dtype, segment.first)
-            and last.offset_bytes + last.elements * ITEM_BYTES[last.dtype] == segment.offset_bytes
-        ):
-            merged[-1] = last._replace(elements=last.elements + segment.elements)
+        last = joined[-1] if joined else None
+        if last is not None and _follows(last, segment) and last.first + last.elements == segment.first:
+            joined[-1] = last._replace(elements=last.elements + segment.elements)
         else:
-            merged.append(segment)
-    return tuple(merged)
+            joined.append(segment)
+    return tuple(joined)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def consecutive_runs(segments: tuple[Segment, ...]) -> tuple[tuple[Segment, ...], ...]:
+    """Group segments of one type that follow each other in one file without gaps: each is read at once."""
+    runs: list[tuple[Segment, ...]] = []
+    for segment in segments:
+        if runs and _follows(runs[-1][-1], segment):
+            runs[-1] += (segment,)
+        else:
+            runs.append((segment,))
+    return tuple(runs)
+
+
+def _follows(last: Segment, segment: Segment) -> bool:
+    end = last.offset_bytes + last.elements * ITEM_BYTES[last.dtype]
+    return (last.file, last.dtype, end) == (segment.file, segment.dtype, segment.offset_bytes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from prescope.runtime.disk.checkpoint import Checkpoint
 from prescope.runtime.disk.dtypes import ITEM_BYTES, torch_dtype
 from prescope.runtime.disk.files import BLOCK_BYTES, DiskFile
 from prescope.runtime.disk.filesystem import IN_MEMORY, filesystem_type
-from prescope.runtime.disk.layout import Segment
+from prescope.runtime.disk.layout import Segment, consecutive_runs
 from prescope.runtime.disk.scatter import Target, read_into
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ class Rail:
         """
         memory = _memory(row)
         taken = 0
-        for run in _runs(segments):
+        for run in consecutive_runs(segments):
             if torch_dtype(run[0].dtype) == row.dtype:
                 taken += self._read_plain(run, row.element_size(), memory)
             else:
@@ -155,23 +154,6 @@ class Rail:
                     out[at : at + len(part)].copy_(part)
                 done += count
         return taken
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _runs(segments: tuple[Segment, ...]) -> list[list[Segment]]:
-    """Group segments of one type that follow each other in one file without gaps."""
-    runs: list[list[Segment]] = []
-    for segment in segments:
-        last = runs[-1][-1] if runs else None
-        if (
-            last is not None
-            and (last.file, last.dtype) == (segment.file, segment.dtype)
-            and last.offset_bytes + last.elements * ITEM_BYTES[last.dtype] == segment.offset_bytes
-        ):
-            runs[-1].append(segment)
-        else:
-            runs.append([segment])
-    return runs
 
 
 def _memory(row: Tensor) -> memoryview:

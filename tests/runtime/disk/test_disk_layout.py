@@ -7,6 +7,7 @@ import torch
 from disk_checkpoints import STYLES, dense_tensors, expert_tensors, write_file
 
 from prescope.runtime.disk import CheckpointError, DiskStore
+from prescope.runtime.disk.layout import Segment, consecutive_runs, merged
 
 QWEN = "model.layers.{}.mlp.experts.{}.{}_proj.weight"
 
@@ -178,3 +179,20 @@ def test_rows_are_of_a_plain_floating_type(dtype: torch.dtype, tmp_path: Path) -
     write_file(tmp_path / "model.safetensors", expert_tensors("qwen"))
     with pytest.raises(ValueError, match="expected float64, float32, float16 or bfloat16 rows"):
         DiskStore.open(tmp_path, dtype=dtype)
+
+
+def test_only_what_follows_in_one_file_and_one_type_is_read_together() -> None:
+    first = Segment(0, "F32", 0, 0, 4)
+    follows = Segment(0, "F32", 16, 4, 4)
+    for other in (
+        follows._replace(file=1),
+        follows._replace(dtype="F16"),
+        follows._replace(offset_bytes=20),
+        follows._replace(offset_bytes=8),
+    ):
+        assert consecutive_runs((first, other)) == ((first,), (other,))
+        assert merged([first, other]) == (first, other)
+    assert merged([first, follows]) == (Segment(0, "F32", 0, 0, 8),)
+    elsewhere = follows._replace(first=8)
+    assert merged([first, elsewhere]) == (first, elsewhere)
+    assert consecutive_runs((first, elsewhere)) == ((first, elsewhere),)
