@@ -1,8 +1,8 @@
 """The stock model over memory-mapped experts, in a process of its own whose memory is limited.
 
-Its dense weights are ordinary memory. The experts are one safetensors file in the stock modules' layout, whose
-tensors are views of the mapped file: an expert's pages come in as the stock loop touches them, and the kernel
-decides what stays. The limit covers the whole process: what it holds without page cache, plus the budget,
+Its dense weights are ordinary memory. The experts are one safetensors file in the stock modules' layout,
+whose tensors are views of the mapped file: an expert's pages come in as the stock loop touches them, and the
+kernel decides what stays. The limit covers the whole process: what it holds without page cache, plus the budget,
 plus a stated allowance for what a step allocates.
 """
 
@@ -20,7 +20,12 @@ import numpy as np
 from benchmarks.disk_cgroup import MemoryGroup
 from benchmarks.disk_routing import Array
 
-ALLOWANCE_BYTES = 16 * 2**20
+_MIB = 2**20
+
+
+def allowance_bytes(budget_bytes: int) -> int:
+    """What a step may allocate beyond the budget: an eighth of it, between 1 and 16 MiB."""
+    return min(16 * _MIB, max(_MIB, budget_bytes // 8))
 
 
 class MappedModel:
@@ -32,15 +37,14 @@ class MappedModel:
         Checkpoint folder, for the dense weights.
     fused
         File of `benchmarks.disk_fused`.
-    threads
-        Threads of its computations; the stock default is one per core.
     """
 
-    def __init__(self, folder: Path, fused: Path, *, threads: int) -> None:
+    def __init__(self, folder: Path, fused: Path) -> None:
+        evict(fused)
         self._group = MemoryGroup(f"prescope-benchmark-{os.getpid()}-{id(self)}")
         try:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.disk_mapped", str(folder), str(fused), str(threads)],
+                [sys.executable, "-m", "benchmarks.disk_mapped", str(folder), str(fused)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -52,13 +56,28 @@ class MappedModel:
         self._group.add(self._child.pid)
         self._ask({"load": True})
 
-    def run(self, groups: list[Array], *, warm: int, budget_bytes: int) -> dict[str, Any]:
+    def run(
+        self,
+        groups: list[Array],
+        *,
+        warm: int,
+        budget_bytes: int | None,
+        threads: int,
+        limit_s: float | None = None,
+    ) -> dict[str, Any]:
         """Run steps under a limit; see `benchmarks.disk_steps.run_steps`."""
         self._group.limit(None)
         base = self._group.used_bytes()
-        self._group.limit(base + budget_bytes + ALLOWANCE_BYTES)
+        if budget_bytes is not None:
+            self._group.limit(base + budget_bytes + allowance_bytes(budget_bytes))
+        question = {
+            "groups": [group.tolist() for group in groups],
+            "warm": warm,
+            "threads": threads,
+            "limit_s": limit_s,
+        }
         try:
-            answer = self._ask({"groups": [group.tolist() for group in groups], "warm": warm})
+            answer = self._ask(question)
             return {**answer, "base_bytes": base, "cache_bytes": self._group.cache_bytes()}
         finally:
             self._group.limit(None)
@@ -80,17 +99,48 @@ class MappedModel:
         assert self._child.stdout is not None
         line = self._child.stdout.readline()
         if not line:
-            raise RuntimeError(f"expected an answer, got the end of the mapped model's process ({self._child.poll()})")
+            code = self._child.poll()
+            raise RuntimeError(f"expected an answer, got the end of the mapped model's process ({code})")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
 
-def read_bytes() -> int:
-    """Bytes that this process had fetched from storage, page faults included."""
-    for line in Path("/proc/self/io").read_text().splitlines():
-        if line.startswith("read_bytes:"):
-            return int(line.split()[1])
-    return 0
+def evict(file: Path) -> None:
+    """Take a file out of the page cache: what another process had read would not count for the limit.
+
+    Raises
+    ------
+    RuntimeError
+        When some of it stays.
+    """
+    from prescope.runtime.disk import cached_bytes
+
+    with open(file, "rb") as stream:
+        os.fsync(stream.fileno())
+        os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    left = cached_bytes(file)
+    if left:
+        raise RuntimeError(f"expected {file} out of the page cache, got {left} bytes of it there")
+
+
+class ReadMeter:
+    """Bytes that this process has fetched from storage since the start, page faults included."""
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Count from here."""
+        self._before = self._now()
+
+    def read_bytes(self) -> int:
+        """Bytes since then."""
+        return self._now() - self._before
+
+    @staticmethod
+    def _now() -> int:
+        lines = Path("/proc/self/io").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes:"))
 
 
 def build(folder: Path, fused: Path) -> Any:
@@ -117,8 +167,7 @@ def main() -> None:
 
     from benchmarks.disk_steps import run_steps
 
-    folder, fused, threads = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-    torch.set_num_threads(threads)
+    folder, fused = Path(sys.argv[1]), Path(sys.argv[2])
     model: Any = None
     print("{}", flush=True)
     for line in sys.stdin:
@@ -127,14 +176,13 @@ def main() -> None:
             model = build(folder, fused)
             print("{}", flush=True)
             continue
-        began = [0]
-
-        def on_warm() -> None:
-            began[0] = read_bytes()
-
         groups = [np.array(group, dtype=np.int64) for group in question["groups"]]
-        times, digest = run_steps(model, groups, warm=question["warm"], on_warm=on_warm)
-        answer = {"times_ns": times, "digest": digest, "bytes": read_bytes() - began[0]}
+        torch.set_num_threads(question["threads"])
+        meter = ReadMeter()
+        times, digest = run_steps(
+            model, groups, warm=question["warm"], on_warm=meter.start, limit_s=question["limit_s"]
+        )
+        answer = {"times_ns": times, "digest": digest, "bytes": meter.read_bytes()}
         print(json.dumps(answer), flush=True)
 
 

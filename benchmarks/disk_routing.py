@@ -108,9 +108,7 @@ def counts_of(chosen: Array, streams: list[Array]) -> list[Array]:
     streams
         Groups of streams that step together, one after the other.
     """
-    return [
-        chosen[group, token].sum(axis=0) for group in streams for token in range(chosen.shape[1])
-    ]
+    return [chosen[group, token].sum(axis=0) for group in streams for token in range(chosen.shape[1])]
 
 
 def belady_reads(steps: list[Array], rows: int) -> list[int]:

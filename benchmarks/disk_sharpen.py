@@ -165,8 +165,8 @@ def _router(
 
     share, bias = 0.5, 0.5
     for _ in range(4):
-        share = _bisect(lambda value: measured(value, bias)[0] < reuse, 0.0, 1.0)
-        bias = _bisect(lambda value: measured(share, value)[1] > entropy, 0.0, 4.0)
+        share = _bisect(lambda value, bias=bias: measured(value, bias)[0] < reuse, 0.0, 1.0)
+        bias = _bisect(lambda value, share=share: measured(share, value)[1] > entropy, 0.0, 4.0)
     weight = (drawn * np.where(slow, np.sqrt(share), np.sqrt(1.0 - share))) @ basis.T
     # What the fixed preference rides on: the mean, as far as the projection does not see it already.
     weight += np.outer(bias * favour - weight @ mean, mean) / (mean @ mean)

@@ -13,7 +13,12 @@ from benchmarks.disk_routing import Array
 
 
 def run_steps(
-    model: Any, groups: Sequence[Array], *, warm: int, on_warm: Callable[[], None] = lambda: None
+    model: Any,
+    groups: Sequence[Array],
+    *,
+    warm: int,
+    on_warm: Callable[[], None] = lambda: None,
+    limit_s: float | None = None,
 ) -> tuple[list[int], int]:
     """Decode given tokens (teacher forcing); the cache of keys starts anew with each group.
 
@@ -27,6 +32,8 @@ def run_steps(
         Steps that fill the memory first and are not timed.
     on_warm
         Called after them.
+    limit_s
+        No further step is begun after so many seconds of timed ones.
 
     Returns
     -------
@@ -39,6 +46,8 @@ def run_steps(
     for group in groups:
         ids, cache = torch.from_numpy(group), None
         for token in range(ids.shape[1]):
+            if limit_s is not None and sum(times) > limit_s * 1e9:
+                return times, digest
             if step == warm:
                 on_warm()
             began = perf_counter_ns()
