@@ -161,8 +161,8 @@ class OnlineStep:
             forecast = self._forecast(layer, horizon)
             gpu_ns, cpu_ns = self._tables.expected_ns(target, forecast, batch_tokens=self._tokens)
             if not self._host_computes:
-                # What is not brought ahead costs its copy later, as it would cost the host's work elsewhere.
-                cpu_ns = forecast.probability * self._costs.copy_ns(target)
+                # What is not brought ahead costs its copy later, and then its computation all the same.
+                cpu_ns = forecast.probability * self._costs.copy_ns(target) + gpu_ns
             held = self._resident[target].copy()
             held[[expert for (owner, expert) in self._landed if owner == target]] = True
             forecasts.append(

@@ -152,10 +152,12 @@ class PooledStep:
             held = np.zeros(self._counts.shape[1], dtype=np.bool_)
             held[self._pool.experts_of(target)] = True
             copy_ns = self._costs.copy_ns(target)
+            gpu_ns, _ = self._tables.expected_ns(target, forecast, batch_tokens=self._tokens)
             forecasts.append(
                 LayerForecast(
-                    cpu_ns=forecast.probability * copy_ns,
-                    gpu_ns=self._tables.expected_ns(target, forecast, batch_tokens=self._tokens)[0],
+                    # What is not brought ahead costs its copy later, and then its computation all the same.
+                    cpu_ns=forecast.probability * copy_ns + gpu_ns,
+                    gpu_ns=gpu_ns,
                     held=held,
                     dense_ns=self._dense_ns(target),
                     copy_ns=copy_ns,

@@ -8,7 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_instances import make_instance, seeded
 
-from prescope.formulation import Lane, Plan, evaluate, makespan_ns
+from prescope.formulation import (
+    CostModel,
+    Demand,
+    Instance,
+    Lane,
+    Link,
+    Plan,
+    Tier,
+    evaluate,
+    makespan_ns,
+)
 from prescope.formulation.forecast import Forecast
 from prescope.formulation.time_curves import LinearTime
 from prescope.runtime import compile_plan, run_plan, verify
@@ -188,3 +198,29 @@ def test_expected_costs_read_the_curves_between_integers_and_never_beyond_the_ba
         assert expected[0] == pytest.approx(0.5 * (curve(0, 1) + curve(0, 2)) / 2)
         assert expected[1] == pytest.approx(1e-9 * curve(0, 4))
         assert expected[2] == 0
+
+
+def test_a_copy_ahead_is_worth_it_also_where_computing_takes_longer_than_copying():
+    # One expert per layer, on a device that needs ten copies' time for it and a host that cannot help.
+    costs = CostModel(
+        expert_bytes=(100, 100),
+        link=Link(bytes_per_s=10**9),
+        gpu=(LinearTime(fixed_ns=1000),),
+        cpu=(LinearTime(fixed_ns=0),),
+        dense=(LinearTime(fixed_ns=150),),
+        source="a test",
+    )
+    instance = Instance(
+        name="slow device",
+        costs=costs,
+        demand=Demand(counts=np.array([[1, 0], [0, 1]]), batch_tokens=1),
+        residents=((), ()),
+        slots=3,
+        lookahead=1,
+        tier=Tier.DISK,
+        host_computes=False,
+    )
+    for policy in ("presched", "dp"):
+        step, _ = run_online(instance, policy, truth(instance))
+        # Both copies are hidden behind dense work and the first expert.
+        assert makespan_ns(*step.finish()) == 150 + 1000 + 150 + 1000
