@@ -2,8 +2,8 @@
 
 Its dense weights are ordinary memory. The experts are one safetensors file in the stock modules' layout,
 whose tensors are views of the mapped file: an expert's pages come in as the stock loop touches them, and the
-kernel decides what stays. The limit covers the whole process: what it holds without page cache, plus the budget,
-plus a stated allowance for what a step allocates.
+kernel decides what stays. The limit covers the whole process: what it holds without page cache, plus the
+budget, plus a stated allowance for what a step allocates.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ from benchmarks.disk_table import deviations, markdown
 
 FIELDS = (
     "run", "model", "budget_percent", "batch", "system", "round", "tokens_per_s", "mb_per_token",
-    "hit_percent", "p50_ms", "p99_ms", "io_share", "compute_share", "bound_share", "planned_median", "deviation_p50",
-    "deviation_quartiles", "plan_ms", "prefetch", "steps", "warm_steps", "budget_bytes", "rows", "digest",
-    "warnings",
+    "hit_percent", "p50_ms", "p99_ms", "io_share", "compute_share", "bound_share", "planned_median",
+    "deviation_p50", "deviation_quartiles", "plan_ms", "prefetch", "steps", "warm_steps", "budget_bytes",
+    "rows", "digest", "warnings",
 )  # fmt: skip
 # Chosen on validation streams by planned time; see docs/disk.md.
 OURS_OPTIONS = {"lookahead": 2}
@@ -223,7 +223,7 @@ def measure(
             threads = best_threads(mapped, test)
             notes.append(
                 f"{name}: mmap computes with {threads} thread(s), the faster number here, and has an eighth "
-                f"of the budget, 1 to {allowance_bytes(2**40) / 2**20:.0f} MiB, more for what a step allocates"
+                f"of the budget, 1 to {allowance_bytes(2**40) / 2**20:.0f} MiB, more for what steps allocate"
             )
         except OSError as error:
             notes.append(f"mmap not measured: no memory limit for a process here ({error})")
@@ -346,7 +346,7 @@ def cell(
         table.add(line)
         say(
             f"{name} {percent} % batch {batch} {title}: {line['tokens_per_s']} tokens/s, "
-            f"{line['mb_per_token']} MB/token, hit {line['hit_percent']} %, {line['bound_share']} % of the bound, "
+            f"{line['mb_per_token']} MB/token, hit {line['hit_percent']} %, {line['bound_share']} % of bound, "
             f"deviation {line['deviation_p50']} %"
         )
 
