@@ -3,13 +3,14 @@
 import gc
 import threading
 import weakref
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from tiny_models import FAMILY_NAMES, prompts, random_model
 
-from prescope.formulation import makespan_ns
+from prescope.formulation import Lane, makespan_ns
 from prescope.predictor import Oracle
 from prescope.runtime.plugin import AttachError, attach, expert_bytes, moe_layers
 from prescope.solver.online import gate_policies
@@ -315,3 +316,37 @@ def test_models_that_cannot_be_served_are_refused_with_the_reason():
     quantised.config.quantization_config = {"quant_method": "fp8"}
     with pytest.raises(AttachError, match="unquantised"):
         engine(quantised)
+
+
+def test_steps_follow_each_other_as_prefill_and_decode_with_the_link_as_they_left_it():
+    model = random_model(layers=4, experts=8)
+    with engine(model, slots=8, experts=10, predictor="popularity") as served:
+        for seed in range(6):
+            model.generate(**prompts(3, 6, seed=seed), max_new_tokens=4, do_sample=False, eos_token_id=None)
+        assert [step.phase for step in served.report().steps] == ["prefill", *["decode"] * 3] * 6
+        busy = []
+        for before, after in pairwise(served.records):
+            last_ns = max((task.end_ns for task in before.planned.lane(Lane.LINK)), default=0)
+            busy.append(max(0, last_ns - before.planned.makespan_ns))
+            assert after.instance.link_ready_ns == busy[-1]
+        assert any(busy)
+
+
+def test_every_step_is_verified_with_the_one_before_it(monkeypatch):
+    from prescope.runtime.plugin import engine as engine_module
+
+    model = random_model()
+    inputs = prompts(2, 4)
+    seen = []
+    verify = engine_module.verify
+    monkeypatch.setattr(engine_module, "verify", lambda *programs: (seen.append(programs), verify(*programs)))
+    with engine(model) as served:
+        for _ in range(3):
+            logits(model, inputs)
+        handle = model.model.layers[1].register_forward_pre_hook(lambda *args: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            logits(model, inputs)
+        handle.remove()
+        logits(model, inputs)
+        programs = [record.program for record in served.records]
+    assert seen == [(programs[0],), tuple(programs[:2]), tuple(programs[1:3]), (programs[3],)]
