@@ -151,6 +151,7 @@ NOT_SERVED = {
         {},
         "(expected expert 0 once|either fused or apart)",
     ),
+    "twice": (expert_tensors("qwen") | expert_tensors("mixtral"), {}, "expected expert 0 once, got it in"),
     "two stacks": (
         expert_tensors("qwen") | {f"draft.{name}": tensor for name, tensor in expert_tensors("qwen").items()},
         {},
