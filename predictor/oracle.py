@@ -9,6 +9,7 @@ import numpy as np
 
 from prescope.formulation.demand import IntArray
 from prescope.formulation.forecast import Forecast
+from prescope.instances import Phase, RoutingTrace, decode_batches, prefill
 from prescope.predictor.shares import check_target, expert_counts
 
 if TYPE_CHECKING:
@@ -25,6 +26,21 @@ class Oracle:
     """
 
     name = "oracle"
+
+    @classmethod
+    def from_trace(cls, trace: RoutingTrace) -> Oracle:
+        """The oracle of one ``generate`` call over all sequences of a recorded trace: prompts, then tokens.
+
+        Parameters
+        ----------
+        trace
+            Routing of the same call, as `Engine.routing` or ``prescope record`` keeps it.
+        """
+        batch = trace.sequences
+        steps = [step.demand.counts for step in prefill(trace, batch)]
+        if (trace.phase == Phase.DECODE).any():
+            steps += [step.demand.counts for step in decode_batches(trace, batch)]
+        return cls(steps=steps)
 
     def __init__(self, *, steps: Sequence[IntArray]) -> None:
         if not steps:

@@ -213,6 +213,12 @@ class HostStore:
         """The named parts of a flat row that holds an expert of a layer, sharing its memory."""
         return {part.name: part.view(row) for part in self.parts[layer]}
 
+    def release(self, layer: int) -> None:
+        """Free a layer's weights; only their shape remains."""
+        rows = list(self.rows)
+        rows[layer] = rows[layer].to("meta")
+        self.rows = tuple(rows)
+
     def checksum(self) -> int:
         """A checksum over all bytes, to show that nothing changed."""
         import torch

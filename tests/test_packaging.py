@@ -82,5 +82,3 @@ def test_type_check_counts_files_and_reads_mypys_count(tmp_path: Path) -> None:
     assert tool["checked_files"]("Success: no issues found in 1 source file\n") == 1
     assert tool["checked_files"]("Found 2 errors in 1 file (checked 17 source files)\n") == 17
     assert tool["checked_files"]("mypy: can't find package 'prescope'\n") is None
-
-

@@ -160,7 +160,7 @@ class Engine:
         ValueError
             When the engine does not record.
         """
-        return self._recording().step_counts(self._serving.store.experts)
+        return self._recording().step_counts(self._settings.experts)
 
     def routing(self, *, source: str = "", notes: str = "") -> RoutingTrace:
         """The recorded routing; raises like `step_counts`.
@@ -170,9 +170,10 @@ class Engine:
         source, notes
             As for `prescope.instances.TraceMeta`.
         """
-        recorder = self._recording()
-        store, top_k = self._serving.store, int(self._layers[0].router.top_k)
-        return recorder.trace(meta=trace_meta(self._model, store, top_k=top_k, source=source, notes=notes))
+        meta = trace_meta(
+            self._model, self._layers, experts=self._settings.experts, source=source, notes=notes
+        )
+        return self._recording().trace(meta=meta)
 
     def _recording(self) -> RoutingRecorder:
         if self._recorder is None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.instances import Phase, RoutingTrace, TraceMeta
+from prescope.runtime.plugin.moe_layers import MoeLayer
 
 
 @dataclass(slots=True)
@@ -104,15 +107,26 @@ class RoutingRecorder:
         )
 
 
-def trace_meta(model: Any, store: Any, *, top_k: int, source: str, notes: str) -> TraceMeta:
-    """Where a trace comes from: a model, its experts' store, and what the caller says of it."""
+def trace_meta(
+    model: Any, layers: tuple[MoeLayer, ...], *, experts: int, source: str, notes: str
+) -> TraceMeta:
+    """Where a trace comes from: a model, identified by its gates, and what the caller says of it."""
     name = str(getattr(model.config, "name_or_path", "") or model.config.model_type)
     return TraceMeta(
         # A local path says nothing to others and may say too much.
         model=name.rstrip("/").rpartition("/")[2],
-        experts=store.experts,
-        top_k=top_k,
-        fingerprint=f"{store.checksum():08x}",
+        experts=experts,
+        top_k=int(layers[0].router.top_k),
+        fingerprint=f"{_checksum_of_gates(layers):08x}",
         source=source,
         notes=notes,
     )
+
+
+def _checksum_of_gates(layers: tuple[MoeLayer, ...]) -> int:
+    """Checksum of all gate weights, which are in memory wherever the experts are."""
+    total = 0
+    for layer in layers:
+        weight = layer.router.weight.detach().cpu().contiguous()
+        total = zlib.crc32(weight.view(torch.uint8).numpy().tobytes(), total)
+    return total

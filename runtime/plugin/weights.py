@@ -44,11 +44,13 @@ def _take(layers: tuple[MoeLayer, ...]) -> HostStore:
 
 
 def return_weights(layers: tuple[MoeLayer, ...], store: HostStore) -> None:
-    """Put all experts back into their modules."""
+    """Put all experts back into their modules; the store is empty afterwards."""
     shapes = {part.name: part.shape for part in store.parts[0]}
     with torch.inference_mode(False):
-        for layer, row in zip(layers, store.rows, strict=True):
-            _restore_layer(layer, row, shapes)
+        for index, layer in enumerate(layers):
+            _restore_layer(layer, store.rows[index], shapes)
+            # So that at most one layer's experts exist twice on the way back, too.
+            store.release(index)
 
 
 def _restore_layer(layer: MoeLayer, row: Tensor, shapes: dict[str, tuple[int, ...]]) -> None:

@@ -56,9 +56,7 @@ def run_step(instance, pool, policy, seed):
 @pytest.mark.parametrize("residency", residencies())
 @pytest.mark.parametrize("policy", ["on-demand", "presched", "dp"])
 @given(seed=st.integers(0, 10**6), rows=st.integers(1, 12))
-def test_steps_in_a_row_are_feasible_and_never_cheaper_than_the_evaluator_says(
-    residency, policy, seed, rows
-):
+def test_steps_in_a_row_are_feasible_and_never_cheaper_than_the_evaluator_says(residency, policy, seed, rows):
     instance = disk_instance(seed)
     pool = pool_of(instance, residency, rows)
     for step_number in range(3):

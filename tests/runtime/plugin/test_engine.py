@@ -12,6 +12,7 @@ from tiny_models import FAMILY_NAMES, prompts, random_model
 
 from prescope.formulation import Lane, makespan_ns
 from prescope.predictor import Oracle
+from prescope.runtime.backends.cpu import CpuOptions
 from prescope.runtime.plugin import AttachError, attach, expert_bytes, moe_layers
 from prescope.solver.online import gate_policies
 
@@ -39,6 +40,7 @@ def test_detach_restores_the_model_exactly(family):
     logits(model, prompts(2, 4))
     served.detach()
     served.detach()
+    assert all(row.is_meta for row in served.serving.store.rows)
     assert list(model.state_dict()) == list(weights)
     assert all(torch.equal(model.state_dict()[name], weight) for name, weight in weights.items())
     assert hooks == (len(model.base_model._forward_hooks), len(model.base_model._forward_pre_hooks))
@@ -67,11 +69,19 @@ def affected_tokens(model, inputs, before):
     return {tuple(place) for place in (logits(model, inputs) != before).any(dim=-1).nonzero().tolist()}
 
 
-def test_altering_a_slot_after_its_copy_changes_exactly_the_affected_tokens():
+BACKENDS = {
+    "sim": {"backend": "sim"},
+    "cpu": {"backend": "cpu", "backend_options": CpuOptions(dilation=30.0)},
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_altering_a_slot_after_its_copy_changes_exactly_the_affected_tokens(backend):
     # One layer, so that a changed token cannot reach others through attention.
     model = random_model(layers=1, experts=8)
     inputs = prompts(4, 5, padded=False)
-    with engine(model, policy="on-demand", experts=8, slots=8, record=True) as served:
+    options = {"policy": "on-demand", "experts": 8, "slots": 8, "record": True}
+    with engine(model, **options, **BACKENDS[backend]) as served:
         before = logits(model, inputs)
         ids = served.routing().topk_ids[:, 0]
         backend = served.serving.backend
@@ -100,10 +110,11 @@ def test_altering_a_slot_after_its_copy_changes_exactly_the_affected_tokens():
         assert torch.equal(logits(model, inputs), before)
 
 
-def test_altering_the_host_store_of_a_resident_changes_nothing():
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_altering_the_host_store_of_a_resident_changes_nothing(backend):
     model = random_model(layers=2, experts=4)
     inputs = prompts(4, 5, padded=False)
-    with engine(model, policy="on-demand", experts=6, slots=2) as served:
+    with engine(model, policy="on-demand", experts=6, slots=2, **BACKENDS[backend]) as served:
         before = logits(model, inputs)
         layer, expert = next(
             (layer, row[0]) for layer, row in enumerate(served.settings.residents) if len(row)
@@ -148,8 +159,9 @@ def test_with_an_oracle_whole_steps_are_planned_by_a_solver(method):
     expected = model.generate(**inputs, max_new_tokens=5, do_sample=False)
     with engine(model, record=True) as first:
         model.generate(**inputs, max_new_tokens=5, do_sample=False)
-        counts = first.step_counts()
-    with engine(model, policy=method, predictor=Oracle(steps=counts)) as served:
+        counts, trace = first.step_counts(), first.routing()
+    known = Oracle.from_trace(trace) if method == "dp" else Oracle(steps=counts)
+    with engine(model, policy=method, predictor=known) as served:
         assert torch.equal(model.generate(**inputs, max_new_tokens=5, do_sample=False), expected)
         report = served.report()
         assert report.predictor == "oracle"

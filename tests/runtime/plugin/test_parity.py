@@ -13,9 +13,7 @@ def memory(model, experts):
 
 
 def engine(model, policy="dp", experts=8, slots=3, **kwargs):
-    return attach(
-        model, memory(model, experts), policy=policy, slots=slots, **{"backend": "sim", **kwargs}
-    )
+    return attach(model, memory(model, experts), policy=policy, slots=slots, **{"backend": "sim", **kwargs})
 
 
 def generate(model, inputs, **kwargs):
