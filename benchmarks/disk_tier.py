@@ -347,7 +347,7 @@ def cell(
         say(
             f"{name} {percent} % batch {batch} {title}: {line['tokens_per_s']} tokens/s, "
             f"{line['mb_per_token']} MB/token, hit {line['hit_percent']} %, {line['bound_share']} % of bound, "
-            f"deviation {line['deviation_p50']} %"
+            f"from plan {line['deviation_p50']} %"
         )
 
 
