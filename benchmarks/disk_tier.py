@@ -346,8 +346,8 @@ def cell(
         table.add(line)
         say(
             f"{name} {percent} % batch {batch} {title}: {line['tokens_per_s']} tokens/s, "
-            f"{line['mb_per_token']} MB/token, hit {line['hit_percent']} %, {line['bound_share']} % of bound, "
-            f"from plan {line['deviation_p50']} %"
+            f"{line['mb_per_token']} MB/token, hit {line['hit_percent']} %, "
+            f"{line['bound_share']} % of bound, from plan {line['deviation_p50']} %"
         )
 
 
