@@ -145,12 +145,14 @@ class PooledStep:
     def _future(self, layer: int) -> tuple[LayerForecast, ...]:
         ahead = min(self._policy.horizon(self._lookahead), self._costs.layers - 1 - layer)
         forecasts = []
+        worthwhile = False
         for horizon in range(1, ahead + 1):
             target = layer + horizon
             forecast = self._forecast(layer, horizon)
             self._likely[target] = forecast.probability
             held = np.zeros(self._counts.shape[1], dtype=np.bool_)
             held[self._pool.experts_of(target)] = True
+            worthwhile |= bool((forecast.probability[~held] >= _WORTH_BRINGING).any())
             copy_ns = self._costs.copy_ns(target)
             gpu_ns, _ = self._tables.expected_ns(target, forecast, batch_tokens=self._tokens)
             forecasts.append(
@@ -163,7 +165,8 @@ class PooledStep:
                     copy_ns=copy_ns,
                 )
             )
-        return tuple(forecasts)
+        # Without an expert worth bringing there is nothing to weigh.
+        return tuple(forecasts) if worthwhile else ()
 
     def _waiting(self, layer: int) -> set[Key]:
         """Copies of this step whose layer is still to come."""
