@@ -39,16 +39,16 @@ FIELDS = (
     "rows", "digest", "warnings",
 )  # fmt: skip
 # Chosen on validation streams by planned time; see docs/disk.md.
-OURS_OPTIONS = {"lookahead": 2}
+OURS_OPTIONS = {"lookahead": 1}
 _STREAM_TOKENS = 64
 _CALIBRATION, _VALIDATION = 48, 100
 # Steps, of which the first fill the memory: per batch.
-STEPS = {1: (80, 24), 8: (30, 8)}
+STEPS = {1: (56, 16), 8: (20, 6)}
 QUICK_STEPS = {1: (24, 8), 8: (8, 3)}
 # Warming up and seconds of timed steps of the mapped model.
 MAPPED_WARM = {1: 4, 8: 1}
 MAPPED_LIMIT_S = 10.0
-TINY_STEPS = {1: (250, 50), 8: (120, 24)}
+TINY_STEPS = {1: (120, 40), 8: (60, 20)}
 
 
 def main() -> int:
