@@ -205,7 +205,7 @@ def test_every_operation_reaches_one_final_state(name):
         r.stepper.reset()
         outcomes = r.backend.outcomes()
         assert outcomes["failed"] == 1
-        # The copy for layer 2 and the computations behind the failure; on a disk nothing needs to be behind it.
+        # The copy for layer 2 and the computations behind the failure; a disk need have none behind it.
         assert name == "disk" or outcomes["cancelled"] >= 1
         assert set(outcomes) <= {"done", "failed", "cancelled"}
         r.stepper.begin_step([(0, 1, 0)], batch_tokens=1)
