@@ -7,8 +7,8 @@ from typing import Any
 from benchmarks.disk_routing import Array, belady_reads
 
 
-def io_bound_ns(counts: list[Array], *, rows: int, window: slice, copy_ns: int) -> tuple[int, int]:
-    """Reads of the timed steps by the clairvoyant cache with bypass, and their time at the rail's speed.
+def fewest_reads(counts: list[Array], *, rows: int, window: slice) -> int:
+    """Reads of the timed steps by the clairvoyant cache with bypass.
 
     Parameters
     ----------
@@ -16,11 +16,10 @@ def io_bound_ns(counts: list[Array], *, rows: int, window: slice, copy_ns: int) 
         Tokens of each expert of every step, warming up included: the cache starts empty before it.
     rows
         Experts that fit the budget.
-    copy_ns
-        Time of one expert read with the best number of reads in flight.
+    window
+        The timed steps.
     """
-    reads = sum(belady_reads(counts, rows)[window])
-    return reads, reads * copy_ns
+    return sum(belady_reads(counts, rows)[window])
 
 
 def compute_bound_ns(counts: list[Array], *, window: slice, batch: int, costs: Any) -> int:

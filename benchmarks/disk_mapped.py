@@ -47,6 +47,8 @@ class MappedModel:
                 [sys.executable, "-m", "benchmarks.disk_mapped", str(folder), str(fused)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                # Threads that spin while they wait would only slow it down where others compute too.
+                env={"OMP_WAIT_POLICY": "passive", **os.environ},
                 text=True,
             )
         except BaseException:

@@ -17,8 +17,24 @@ COLUMNS = (
 )  # fmt: skip
 
 
+def with_shares(lines: list[Line]) -> list[Line]:
+    """Lines with their shares of the bounds, by the rail's best speed in any cell of the model."""
+    best: dict[str, float] = {}
+    for line in lines:
+        best[line["model"]] = max(best.get(line["model"], 0.0), float(line["rail_gb_s"]))
+    added = []
+    for line in lines:
+        ms_per_token = 1000 / float(line["tokens_per_s"])
+        io = 100 * float(line["belady_mb_per_token"]) / best[line["model"]] / ms_per_token
+        compute = 100 * float(line["compute_ms_per_token"]) / ms_per_token
+        shares = {"io_share": io, "compute_share": compute, "bound_share": max(io, compute)}
+        added.append({**line, **{name: f"{share:.1f}" for name, share in shares.items()}})
+    return added
+
+
 def markdown(lines: list[Line], notes: list[str]) -> str:
     """Notes, then one table per model, budget and batch."""
+    lines = with_shares(lines)
     text = ["# Disk tier, measured", "", *(f"- {note}" for note in notes), ""]
     for key in dict.fromkeys(cell_key(line) for line in lines):
         cell = [line for line in lines if cell_key(line) == key]

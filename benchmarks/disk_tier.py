@@ -26,17 +26,18 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.disk_bounds import compute_bound_ns, io_bound_ns
+from benchmarks.disk_bounds import compute_bound_ns, fewest_reads
 from benchmarks.disk_cells import MAPPED, OURS, SYSTEMS, CellResult, System, engine_cell
 from benchmarks.disk_mapped import MappedModel, allowance_bytes
 from benchmarks.disk_routing import REFERENCE, Array, RoutingFigures, trace_figures
+from benchmarks.disk_speed import rail_gb_s
 from benchmarks.disk_table import deviations, markdown
 
 FIELDS = (
     "run", "model", "budget_percent", "batch", "system", "round", "tokens_per_s", "mb_per_token",
-    "hit_percent", "p50_ms", "p99_ms", "io_share", "compute_share", "bound_share", "planned_median",
-    "deviation_p50", "deviation_quartiles", "plan_ms", "prefetch", "steps", "warm_steps", "budget_bytes",
-    "rows", "digest", "warnings",
+    "hit_percent", "p50_ms", "p99_ms", "belady_mb_per_token", "rail_gb_s", "compute_ms_per_token",
+    "planned_median", "deviation_p50", "deviation_quartiles", "plan_ms", "prefetch", "steps", "warm_steps",
+    "budget_bytes", "rows", "digest", "warnings",
 )  # fmt: skip
 # Chosen on validation streams by planned time; see docs/disk.md.
 OURS_OPTIONS = {"lookahead": 1}
@@ -311,6 +312,7 @@ def cell(
     groups = groups_of(test, batch, steps)
     budget = store.size_bytes * percent // 100
     counts: list[Array] = []
+    speed = rail_gb_s(store)
     for system in (*SYSTEMS, None):
         title = MAPPED if system is None else system.name
         key = {
@@ -341,25 +343,35 @@ def cell(
             counts, begin = result.counts, warm
         line = {
             **key,
-            **figures_of(result, counts, store, costs.costs, batch=batch, warm=begin, budget=budget),
+            **figures_of(
+                result, counts, store, costs.costs, batch=batch, warm=begin, budget=budget, speed=speed
+            ),
         }
         table.add(line)
         say(
             f"{name} {percent} % batch {batch} {title}: {line['tokens_per_s']} tokens/s, "
             f"{line['mb_per_token']} MB/token, hit {line['hit_percent']} %, "
-            f"{line['bound_share']} % of bound, from plan {line['deviation_p50']} %"
+            f"from plan {line['deviation_p50']} %"
         )
 
 
 def figures_of(
-    result: CellResult, counts: list[Array], store: Any, costs: Any, *, batch: int, warm: int, budget: int
+    result: CellResult,
+    counts: list[Array],
+    store: Any,
+    costs: Any,
+    *,
+    batch: int,
+    warm: int,
+    budget: int,
+    speed: float,
 ) -> dict[str, Any]:
     """A line of the table without its key."""
     times = np.array(result.times_ns)
     tokens = batch * times.size
     rows = budget // store.row_bytes(0)
     window = slice(warm, warm + times.size)
-    _, io_ns = io_bound_ns(counts, rows=rows, window=window, copy_ns=costs.copy_ns(0))
+    reads = fewest_reads(counts, rows=rows, window=window)
     compute_ns = compute_bound_ns(counts, window=window, batch=batch, costs=costs)
     total = int(times.sum())
     line: dict[str, Any] = dict.fromkeys(FIELDS[6:], "")
@@ -369,9 +381,9 @@ def figures_of(
         "hit_percent": "" if result.hit_rate is None else round(100 * result.hit_rate, 1),
         "p50_ms": round(float(np.median(times)) / 1e6, 2),
         "p99_ms": round(float(np.quantile(times, 0.99)) / 1e6, 2),
-        "io_share": round(100 * io_ns / total, 1),
-        "compute_share": round(100 * compute_ns / total, 1),
-        "bound_share": round(100 * max(io_ns, compute_ns) / total, 1),
+        "belady_mb_per_token": round(reads * store.row_bytes(0) / tokens / 1e6, 3),
+        "rail_gb_s": round(speed, 3),
+        "compute_ms_per_token": round(compute_ns / tokens / 1e6, 3),
         "steps": times.size,
         "warm_steps": warm,
         "budget_bytes": budget,
