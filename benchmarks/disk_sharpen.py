@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.disk_fused import PARTS
 from benchmarks.disk_routing import Array, RoutingFigures, figures, one_hot
 from prescope.runtime.plugin import moe_layers
 from prescope.runtime.plugin.load import build_from_checkpoint
@@ -52,61 +54,61 @@ def sharpen(
         Bool ``[streams, tokens, layers, experts]``.
     """
     model, checkpoint = build_from_checkpoint(folder)
-    layers = moe_layers(model)
+    count = len(moe_layers(model))
     embedding = model.get_input_embeddings().weight
     _scale_embedding(embedding, seed)
     _overwrite(checkpoint.tensor("model.embed_tokens.weight"), embedding)
-    entropies, reuses = (_spread(values, len(layers)) for values in (target.entropy, target.reuse))
+    entropies, reuses = (_spread(values, count) for values in (target.entropy, target.reuse))
+
+    def before_router(module: Any, args: tuple[Tensor, ...], index: int) -> None:
+        say(f"layer {index + 1} of {count}")
+        weight = _router(
+            args[0].reshape(*streams.shape, -1).float().numpy(),
+            module.weight.shape[0],
+            module.top_k,
+            entropy=float(entropies[index]),
+            reuse=float(reuses[index]),
+            rng=np.random.default_rng((seed, index)),
+        )
+        module.weight.data = torch.from_numpy(weight).to(module.weight.dtype)
+        _overwrite(checkpoint.tensor(f"model.layers.{index}.mlp.gate.weight"), module.weight)
+
+    return _forward(model, checkpoint, streams, before_router)
+
+
+def routing_of(folder: Path, streams: Array) -> Array:
+    """Routing of streams by a checkpoint as it is, bool ``[streams, tokens, layers, experts]``."""
+    model, checkpoint = build_from_checkpoint(folder)
+    return _forward(model, checkpoint, streams, lambda module, args, index: None)
+
+
+def _forward(model: Any, checkpoint: Any, streams: Array, before_router: Callable[..., None]) -> Array:
+    """One pass with the experts of one layer at a time in memory."""
+    layers = moe_layers(model)
     routing: list[Array] = []
-    handles = []
     with open_store(model, checkpoint) as store:
+
+        def after_router(module: Any, args: Any, output: Any) -> None:
+            routing.append(one_hot(output[2].reshape(*streams.shape, -1).numpy(), module.weight.shape[0]))
+
+        def before_experts(module: Any, args: Any, index: int) -> None:
+            rows = [store.views(index, store.load_row(index, expert)) for expert in range(store.experts)]
+            for part in PARTS:
+                stacked = torch.stack([row[part] for row in rows])
+                module.register_parameter(part, nn.Parameter(stacked, requires_grad=False))
+
+        def after_experts(module: Any, args: Any, output: Any) -> None:
+            for part in PARTS:
+                module.register_parameter(part, nn.Parameter(getattr(module, part).to("meta")))
+
         for index, layer in enumerate(layers):
-
-            def before_router(module: Any, args: tuple[Tensor, ...], index: int = index) -> None:
-                states = args[0].reshape(*streams.shape, -1).float().numpy()
-                weight = _router(
-                    states,
-                    module.weight.shape[0],
-                    module.top_k,
-                    entropy=float(entropies[index]),
-                    reuse=float(reuses[index]),
-                    rng=np.random.default_rng((seed, index)),
-                )
-                module.weight.data = torch.from_numpy(weight).to(module.weight.dtype)
-                name = f"model.layers.{index}.mlp.gate.weight"
-                _overwrite(checkpoint.tensor(name), module.weight)
-
-            def after_router(module: Any, args: Any, output: Any) -> None:
-                ids = output[2].reshape(*streams.shape, -1).numpy()
-                routing.append(one_hot(ids, module.weight.shape[0]))
-
-            def before_experts(module: Any, args: Any, index: int = index) -> None:
-                rows = [store.views(index, store.load_row(index, expert)) for expert in range(store.experts)]
-                for part in ("gate_up_proj", "down_proj"):
-                    stacked = torch.stack([row[part] for row in rows])
-                    module.register_parameter(part, nn.Parameter(stacked, requires_grad=False))
-
-            def after_experts(module: Any, args: Any, output: Any, index: int = index) -> None:
-                for part in ("gate_up_proj", "down_proj"):
-                    module.register_parameter(part, nn.Parameter(getattr(module, part).to("meta")))
-                say(f"layer {index + 1} of {len(layers)}: {_words(routing[-1][:, :, None], streams)}")
-
-            handles += [
-                layer.router.register_forward_pre_hook(before_router),
-                layer.router.register_forward_hook(after_router),
-                layer.experts.register_forward_pre_hook(before_experts),
-                layer.experts.register_forward_hook(after_experts),
-            ]
+            layer.router.register_forward_pre_hook(partial(before_router, index=index))
+            layer.router.register_forward_hook(after_router)
+            layer.experts.register_forward_pre_hook(partial(before_experts, index=index))
+            layer.experts.register_forward_hook(after_experts)
         with torch.no_grad():
             model.base_model(input_ids=torch.from_numpy(streams), use_cache=False)
-    for handle in handles:
-        handle.remove()
     return np.stack(routing, axis=2)
-
-
-def _words(chosen: Array, streams: Array) -> str:
-    found = figures(chosen.reshape(-1, *chosen.shape[2:]), _starts(streams))
-    return f"entropy {found.entropy[0]:.3f}, reuse {found.reuse[0]:.3f}"
 
 
 def _starts(streams: Array) -> Array:

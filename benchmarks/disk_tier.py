@@ -134,7 +134,7 @@ class Table:
 def prepare_cut(work: Path, options: Any, say: Any, notes: list[str]) -> tuple[Path, Array, str]:
     """The cut model, written and sharpened unless it is there; its popularity on other streams."""
     from benchmarks.disk_model import config_of, write_model
-    from benchmarks.disk_sharpen import routing_figures, sharpen
+    from benchmarks.disk_sharpen import routing_figures, routing_of, sharpen
 
     layers, size = (6, 128) if options.quick else (12, None)
     folder = work / ("cut-quick" if options.quick else "cut")
@@ -147,13 +147,14 @@ def prepare_cut(work: Path, options: Any, say: Any, notes: list[str]) -> tuple[P
         write_model(folder, config, shard_bytes=10**9, std=0.02, seed=0, quiet=True)
         say("sharpening its routers")
         chosen = sharpen(folder, streams()[:_CALIBRATION], target, seed=0, say=say)
-        np.savez_compressed(routing, chosen=chosen)
+        say("its routing of streams to test with")
+        test = routing_of(folder, streams()[_VALIDATION:][:_CALIBRATION])
+        np.savez_compressed(routing, chosen=chosen, test=test)
     with np.load(routing) as stored:
-        chosen = stored["chosen"]
+        chosen, test = stored["chosen"], stored["test"]
     notes.append(f"routing of {where}: {target.describe()}")
-    notes.append(
-        f"routing of the cut model, streams it was sharpened on: {routing_figures(chosen).describe()}"
-    )
+    for kind, routed in (("it was sharpened on", chosen), ("to test with", test)):
+        notes.append(f"routing of the cut model on streams {kind}: {routing_figures(routed).describe()}")
     return folder, chosen.mean(axis=(0, 1)), f"qwen3-moe cut to {layers}x32, top 4"
 
 
