@@ -78,9 +78,12 @@ def main() -> int:
             measure(tiny_model_path(), None, options, table, say, notes, name="tiny", work=work)
     finally:
         if table.lines:
-            notes.append(
-                f"median over cells of a step's median deviation from its plan: {deviations(table.lines)}"
-            )
+            for model in dict.fromkeys(line["model"] for line in table.lines):
+                lines = [line for line in table.lines if line["model"] == model]
+                notes.append(
+                    f"{model}: rail's best speed {max(float(line['rail_gb_s']) for line in lines):.2f} GB/s; "
+                    f"median over cells of a step's median deviation from its plan: {deviations(lines)}"
+                )
             (options.output / f"{name}.md").write_text(markdown(table.lines, notes), encoding="utf-8")
         if not options.keep:
             shutil.rmtree(work, ignore_errors=True)
