@@ -45,6 +45,24 @@ def compare(
     ValueError
         When anything asked for cannot be done; nothing stays attached.
     """
+    from prescope.runtime.profile.machine import engine_threads
+    from prescope.runtime.profile.threads import intra_op_threads
+
+    # One core stays with the threads that copy: otherwise they and torch's own threads wait for each other.
+    with intra_op_threads(engine_threads()):
+        return _compare(model, tokenizer, prompts, other_prompts, settings, name=name, progress=progress)
+
+
+def _compare(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[str],
+    other_prompts: Sequence[str],
+    settings: CompareSettings,
+    *,
+    name: str,
+    progress: Callable[[str], None],
+) -> Comparison:
     from prescope.compare.generation import encode
     from prescope.runtime.plugin import expert_bytes
 
