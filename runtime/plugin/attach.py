@@ -71,7 +71,8 @@ def attach(
     slots
         Buffers for copies; ``None`` takes a quarter of the memory, at most 48.
     lookahead
-        How many layers ahead copies may be issued; ``None`` is 4, or all layers where demand is known.
+        How many layers ahead copies may be issued; ``None`` is 4, 1 for experts on disk, or all layers where
+        demand is known.
     residency
         Rule by which a pool keeps its contents, for experts on disk: see
         `prescope.runtime.control.residency.residencies`; ``None`` is ``"moving-average"``.

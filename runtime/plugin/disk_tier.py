@@ -39,6 +39,8 @@ COSTS_NAME = "prescope-costs.json"
 DEFAULT_RESIDENCY = "moving-average"
 _MACHINE = "nvme-ram"
 _DEPTH = 4
+# Chosen on validation streams (benchmarks/disk_tier.py): farther forecasts cost deciding and wasted reads.
+_LOOKAHEAD = 1
 
 
 def serve_from_disk(
@@ -96,7 +98,9 @@ def serve_from_disk(
         experts=store.experts,
         residents=((),) * store.layers,
         slots=rows,
-        lookahead=request.resolve_lookahead(lookahead, chosen, store.layers),
+        lookahead=request.resolve_lookahead(
+            _LOOKAHEAD if lookahead is None else lookahead, chosen, store.layers
+        ),
         residency=rule,
         expert_memory_bytes=budget_bytes,
         seed=seed,
