@@ -42,9 +42,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Steps whose reports, plans and traces are kept.
-_KEPT_REPORTS = 100_000
-_KEPT_STEPS = 32
+# Steps whose reports, and whose plans and traces, are kept.
+_KEPT_REPORTS, _KEPT_STEPS = 10_000, 32
 
 
 class Engine:
