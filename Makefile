@@ -38,7 +38,7 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	@echo "Installing into $(VENV): about 1.8 GB, a minute or more."
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt $(PIP_ARGS) setuptools
-	$(BIN)/pip install --quiet --constraint constraints.txt $(PIP_ARGS) --no-build-isolation --editable '.[hf,plot,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt $(PIP_ARGS) --no-build-isolation --editable '.[hf,plot,bench,dask,dev]'
 	touch $@
 
 clean:
