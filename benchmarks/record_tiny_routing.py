@@ -15,8 +15,12 @@ PROMPT = 16
 SEED = 0
 
 
-def record_tiny_routing(path: Path | None = None, *, sequences: int = SEQUENCES) -> RoutingTrace:
+def record_tiny_routing(
+    path: Path | None = None, *, sequences: int = SEQUENCES, hidden: bool = False
+) -> RoutingTrace:
     """Return the routing of the first of 96 streams of 64 tokens; 16 of each count as the prompt.
+
+    ``hidden`` keeps the gating inputs too: 8 layers of 128 float16, 2 KiB a token.
 
     With teacher forcing every token is routed as it would be in decoding (attention is causal), so the later
     tokens count as decoded ones although they were computed in one pass.
@@ -29,18 +33,20 @@ def record_tiny_routing(path: Path | None = None, *, sequences: int = SEQUENCES)
     streams = heldout_streams(SEQUENCES, length=LENGTH, seed=SEED, path=folder)[:sequences]
     chosen: list[Any] = []
 
-    def keep(_module: Any, _inputs: Any, output: tuple[Any, Any, Any]) -> None:
-        chosen.append(output[1:])
+    def keep(_module: Any, inputs: tuple[Any, ...], output: tuple[Any, Any, Any]) -> None:
+        chosen.append((*output[1:], inputs[0].reshape(-1, inputs[0].shape[-1])))
 
     hooks = [layer.mlp.gate.register_forward_hook(keep) for layer in model.model.layers]
-    ids, weights = [], []
+    ids, weights, states = [], [], []
     try:
         with torch.inference_mode():
             for stream in streams:
                 chosen.clear()
                 model(input_ids=torch.from_numpy(stream[None]), use_cache=False)
-                weights.append(torch.stack([scores for scores, _ in chosen], dim=1).numpy())
-                ids.append(torch.stack([experts for _, experts in chosen], dim=1).numpy())
+                weights.append(torch.stack([scores for scores, _, _ in chosen], dim=1).numpy())
+                ids.append(torch.stack([experts for _, experts, _ in chosen], dim=1).numpy())
+                if hidden:
+                    states.append(torch.stack([seen.half() for _, _, seen in chosen], dim=1).numpy())
     finally:
         for hook in hooks:
             hook.remove()
@@ -48,6 +54,8 @@ def record_tiny_routing(path: Path | None = None, *, sequences: int = SEQUENCES)
     return RoutingTrace(
         topk_ids=np.concatenate(ids).astype(np.int16),
         topk_weights=np.concatenate(weights).astype(np.float16),
+        hidden=np.concatenate(states) if hidden else None,
+        token_ids=np.concatenate(streams).astype(np.int32),
         seq_offsets=np.arange(0, tokens + 1, LENGTH),
         phase=np.tile((np.arange(LENGTH) >= PROMPT).astype(np.uint8), len(streams)),
         meta=TraceMeta(

@@ -74,6 +74,8 @@ class RoutingTrace:
         True for tokens that are padding, bool ``[T]``; by default none. They count nowhere.
     hidden
         Gating inputs, float16 or float32 ``[T, L, H]``.
+    token_ids
+        Token of the vocabulary that each position was given, int32 ``[T]``.
     expert_bytes, dense_bytes
         Bytes of one expert, and of everything else, per layer; int64 ``[L]``.
     meta
@@ -87,6 +89,7 @@ class RoutingTrace:
     topk_weights: npt.NDArray[np.floating[Any]] | None = None
     padding: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     hidden: npt.NDArray[np.floating[Any]] | None = None
+    token_ids: npt.NDArray[np.int32] | None = None
     expert_bytes: npt.NDArray[np.int64] | None = None
     dense_bytes: npt.NDArray[np.int64] | None = None
 
@@ -111,6 +114,8 @@ class RoutingTrace:
         self._own("padding", np.array(self.padding))
         self._floats("topk_weights", (tokens, layers, width))
         self._floats("hidden", (tokens, layers, None))
+        if self.token_ids is not None:
+            self._integers("token_ids", (tokens,), 0, np.iinfo(np.int32).max, np.int32)
         for name in ("expert_bytes", "dense_bytes"):
             if getattr(self, name) is not None:
                 self._integers(name, (layers,), 1 if name == "expert_bytes" else 0, 2**50, np.int64)

@@ -23,11 +23,13 @@ from prescope.instances.limits import MAX_TRACE_BYTES
 from prescope.instances.routing_trace import NOT_RECORDED, RoutingTrace, TraceMeta
 
 TRACE_FORMAT = "prescope-routing-trace"
-VERSION = 1
+VERSION = 2
+"""Version 2 may hold ``token_ids``; a trace without them is still written as version 1."""
 
 _BYTE_SENTINEL = 255
 _REQUIRED = ("topk_ids", "seq_offsets", "phase")
-_OPTIONAL = ("topk_weights", "padding", "hidden", "expert_bytes", "dense_bytes")
+_SINCE_2 = ("token_ids",)
+_OPTIONAL = ("topk_weights", "padding", "hidden", "expert_bytes", "dense_bytes", *_SINCE_2)
 _OTHER_NAMES = {"topk_probs": "topk_weights"}
 _DAMAGED = "The file is damaged: fetch it again, or record it again"
 _LAYOUT = "docs/instances.md describes the arrays"
@@ -111,7 +113,8 @@ def write_trace(path: str | os.PathLike[str], trace: RoutingTrace) -> str:
         array = getattr(trace, name)
         if array is not None:
             arrays[name] = array
-    meta: dict[str, Any] = {"format": TRACE_FORMAT, "version": VERSION, **dataclasses.asdict(trace.meta)}
+    version = VERSION if any(name in arrays for name in _SINCE_2) else 1
+    meta: dict[str, Any] = {"format": TRACE_FORMAT, "version": version, **dataclasses.asdict(trace.meta)}
     meta["sha256"] = _digest(meta, arrays)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, meta=np.array(json.dumps(meta)), **arrays)
@@ -142,10 +145,15 @@ def _check_own(path: str | os.PathLike[str], meta: dict[str, Any], arrays: Array
     if meta["format"] != TRACE_FORMAT:
         got = f"expected {TRACE_FORMAT!r}, got {str(meta['format'])[:60]!r}"
         raise InstanceFileError(path, "meta.format", got, "Name a routing trace")
-    if isinstance(version, bool) or not isinstance(version, int) or version != VERSION:
+    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= VERSION:
         future = isinstance(version, int) and version > VERSION
         remedy = "It was written by a newer prescope: upgrade" if future else _LAYOUT
-        raise InstanceFileError(path, "meta.version", f"expected {VERSION}, got {version!r:.60}", remedy)
+        got = f"expected 1 to {VERSION}, got {version!r:.60}"
+        raise InstanceFileError(path, "meta.version", got, remedy)
+    early = [name for name in _SINCE_2 if name in arrays and version < VERSION]
+    if early:
+        got = f"expected version {VERSION} for {early[0]}, got {version}"
+        raise InstanceFileError(path, "meta.version", got, _LAYOUT)
     if set(meta) != _META_FIELDS:
         odd = sorted(set(meta) ^ _META_FIELDS)
         got = f"expected exactly the fields {sorted(_META_FIELDS)}, differing in {odd}"

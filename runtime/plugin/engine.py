@@ -203,7 +203,7 @@ class Engine:
             if self._recorder is not None:
                 if call.past == 0:
                     self._recorder.begin_sequences()
-                self._recorder.begin_step(real, (call.batch, call.tokens))
+                self._recorder.begin_step(real, (call.batch, call.tokens), call.ids)
             self._predictor.begin_step(self._tokens)
             self._control = self._factory.new_step(
                 name=f"step-{self._steps}",

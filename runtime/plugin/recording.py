@@ -20,6 +20,7 @@ from prescope.runtime.plugin.moe_layers import MoeLayer
 class _Step:
     sequences: IntArray
     prefill: bool
+    tokens: IntArray | None
     ids: list[IntArray] = field(default_factory=list)
     weights: list[FloatArray] = field(default_factory=list)
     hidden: list[FloatArray] = field(default_factory=list)
@@ -45,10 +46,11 @@ class RoutingRecorder:
         if self._steps:
             self._group = 1 + max(int(step.sequences.max(initial=-1)) for step in self._steps)
 
-    def begin_step(self, real: Tensor, shape: tuple[int, int]) -> None:
-        """A step over ``shape`` (batch, tokens) with these real rows begins."""
+    def begin_step(self, real: Tensor, shape: tuple[int, int], ids: Tensor | None) -> None:
+        """A step over ``shape`` (batch, tokens) with these real rows and, if known, token ids begins."""
         sequences = self._group + (real // shape[1]).numpy().astype(np.int64)
-        self._running = _Step(sequences=sequences, prefill=shape[1] > 1)
+        tokens = None if ids is None else ids.detach().cpu().reshape(-1)[real].numpy().astype(np.int64)
+        self._running = _Step(sequences=sequences, prefill=shape[1] > 1, tokens=tokens)
 
     def gate(self, indices: Tensor, weights: Tensor, hidden: Tensor) -> None:
         """The next gate of the running step, real rows only."""
@@ -97,10 +99,13 @@ class RoutingRecorder:
         def tokens_first(arrays: list[list[FloatArray]] | list[list[IntArray]]) -> npt.NDArray[Any]:
             return np.concatenate([np.stack(layers, axis=1) for layers in arrays])[order]
 
+        inputs = [step.tokens for step in steps if step.tokens is not None]
         return RoutingTrace(
             topk_ids=tokens_first([step.ids for step in steps]).astype(np.int16),
             topk_weights=tokens_first([step.weights for step in steps]).astype(np.float32),
             hidden=tokens_first([step.hidden for step in steps]) if self._keep_hidden else None,
+            # Whole or not at all: passes over embeddings have no ids.
+            token_ids=np.concatenate(inputs)[order].astype(np.int32) if len(inputs) == len(steps) else None,
             seq_offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
             phase=phase[order].astype(np.uint8),
             meta=meta,

@@ -78,6 +78,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "weights with NaN": ({"topk_weights": nan_weights()}, "finite topk_weights"),
     "wide weights": ({"topk_weights": np.zeros((17, 3, 2), dtype=np.float64)}, "float16 or float32"),
     "hidden of other layers": ({"hidden": np.zeros((17, 2, 4), dtype=np.float16)}, r"hidden of shape"),
+    "float tokens": ({"token_ids": np.zeros(17)}, "integer array, got float64"),
+    "too few tokens": ({"token_ids": np.zeros(16, dtype=int)}, r"token_ids of shape \[17\]"),
+    "negative token": ({"token_ids": np.full(17, -1)}, r"token_ids in \[0, "),
     "bytes of other layers": ({"expert_bytes": np.ones(2, dtype=int)}, "expert_bytes of shape"),
     "no bytes": ({"expert_bytes": np.zeros(3, dtype=int)}, r"expert_bytes in \[1"),
     "a list": ({"phase": [0] * 17}, "got list"),
@@ -103,7 +106,7 @@ def own_parts(trace: RoutingTrace) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 META_WRONG = {
-    "future": ({"version": 2}, "meta.version", "newer prescope: upgrade"),
+    "future": ({"version": 3}, "meta.version", "newer prescope: upgrade"),
     "another format": ({"format": "x"}, "meta.format", "Name a routing trace"),
     "unknown field": ({"colour": 1}, "meta", "colour"),
     "wrong type": ({"model": 3}, "meta.model", "expected str, got int"),
@@ -122,6 +125,22 @@ def test_wrong_meta_is_named(tmp_path: Path, case: str) -> None:
     with pytest.raises(InstanceFileError, match=message) as caught:
         read_trace(path)
     assert caught.value.field == field
+
+
+def test_version_is_the_oldest_that_holds_the_content(tmp_path: Path) -> None:
+    """Readers of before token ids read what has none; and nothing is version 1 that does not belong there."""
+    whole = example_trace()
+    for trace, version in ((whole, 2), (replace(whole, token_ids=None), 1)):
+        write_trace(tmp_path / "x.npz", trace)
+        with np.load(tmp_path / "x.npz", allow_pickle=False) as arrays:
+            assert json.loads(str(arrays["meta"]))["version"] == version
+        assert same_trace(read_trace(tmp_path / "x.npz"), trace)
+    meta, arrays = own_parts(whole)
+    arrays["token_ids"] = whole.token_ids
+    meta["sha256"] = _digest(meta, arrays)
+    (tmp_path / "x.npz").write_bytes(archive(meta, **arrays))
+    with pytest.raises(InstanceFileError, match="expected version 2 for token_ids, got 1"):
+        read_trace(tmp_path / "x.npz")
 
 
 def test_altered_array_does_not_match_its_checksum(tmp_path: Path) -> None:

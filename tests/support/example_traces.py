@@ -28,6 +28,7 @@ def example_trace(
         "topk_weights": rng.random((tokens, layers, top_k)).astype(np.float16),
         "padding": np.zeros(tokens, dtype=bool),
         "hidden": rng.random((tokens, layers, 4)).astype(np.float16),
+        "token_ids": rng.integers(0, 2**31 - 1, tokens, dtype=np.int32),
         "expert_bytes": np.arange(1, layers + 1) * 100,
         "dense_bytes": np.arange(layers) * 10,
     }
@@ -47,6 +48,7 @@ ARRAYS = (
     "topk_weights",
     "padding",
     "hidden",
+    "token_ids",
     "expert_bytes",
     "dense_bytes",
 )

@@ -192,6 +192,7 @@ def test_the_recorded_routing_is_what_the_routers_said():
         assert trace.topk_ids[:, layer].tolist() == seen[layer][0][real].tolist()
     assert trace.seq_offsets.tolist() == [0, 5, 9, 12]
     assert trace.hidden.shape == (12, 3, 32)
+    assert trace.token_ids.tolist() == inputs["input_ids"].reshape(-1)[real].tolist()
     assert trace.meta.experts == 6
     with engine(model) as silent, pytest.raises(ValueError, match="record=True"):
         silent.step_counts()
