@@ -1,10 +1,11 @@
-"""Methods by name. Each lives in its own module, imported when it is first used."""
+"""Methods by name: built-in ones, each in a module imported when it is first used, and other packages'."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
 from prescope.solver.base import Method
+from prescope.solver.plugins import load_plugin, plugin_names
 
 # Imported before this package binds the function `methods` to its name, which the import would replace.
 _PACKAGE = import_module("prescope.solver.methods").__name__
@@ -14,13 +15,14 @@ _MODULES = {
     "intra-layer": "intra_layer",
     "presched": "presched",
     "dp": "dp",
+    "dp-fast": "dp:FAST",
     "cp-sat": "cp_sat",
 }
 
 
 def methods() -> tuple[str, ...]:
-    """Names that `prescope.solver.solve` takes."""
-    return tuple(_MODULES)
+    """Names that `prescope.solver.solve` takes: the built-in ones, then those that other packages add."""
+    return (*_MODULES, *plugin_names(_MODULES))
 
 
 def get_method(name: str) -> Method:
@@ -30,8 +32,14 @@ def get_method(name: str) -> Method:
     ------
     ValueError
         When the name is unknown; the message lists the known ones.
+    PluginError
+        A ``ValueError``: when the method of another package does not load; the message names the package.
     """
-    if name not in _MODULES:
-        raise ValueError(f"expected a method among {', '.join(_MODULES)}, got {name!r}")
-    method: Method = import_module(f"{_PACKAGE}.{_MODULES[name]}").METHOD
-    return method
+    if name in _MODULES:
+        module, _, attribute = _MODULES[name].partition(":")
+        method: Method = getattr(import_module(f"{_PACKAGE}.{module}"), attribute or "METHOD")
+        return method
+    try:
+        return load_plugin(name)
+    except KeyError:
+        raise ValueError(f"expected a method among {', '.join(methods())}, got {name!r}") from None

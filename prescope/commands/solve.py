@@ -12,7 +12,7 @@ def solve(
     instance: Annotated[str, typer.Argument(help="An instance file, or the name of one in the library.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Plan file to write.")] = None,
     method: Annotated[
-        str, typer.Option(help="on-demand, cpu-only, intra-layer, presched, dp, cp-sat.")
+        str, typer.Option(help="Such as dp, dp-fast, presched, cp-sat; `--method ?` lists all.")
     ] = "dp",
     seed: Annotated[int, typer.Option(min=0, help="For methods that use chance.")] = 0,
     time_limit: Annotated[

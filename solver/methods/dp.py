@@ -125,3 +125,4 @@ def _best_descent(work: Workload, starts: list[Choice], budget: int) -> tuple[Ch
 
 
 METHOD = LeadDp()
+FAST = LeadDp(polish=Polish.FAST, name="dp-fast")
