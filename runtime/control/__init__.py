@@ -2,7 +2,18 @@
 
 from prescope.runtime.control.online import OnlineStep
 from prescope.runtime.control.planned import PlannedStep
+from prescope.runtime.control.realised import realise, realise_plan
 from prescope.runtime.control.tables import CostTables
+from prescope.runtime.control.twin import predicted_twin
 from prescope.runtime.control.wave import StepControl, Wave
 
-__all__ = ["CostTables", "OnlineStep", "PlannedStep", "StepControl", "Wave"]
+__all__ = [
+    "CostTables",
+    "OnlineStep",
+    "PlannedStep",
+    "StepControl",
+    "Wave",
+    "predicted_twin",
+    "realise",
+    "realise_plan",
+]

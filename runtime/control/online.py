@@ -40,6 +40,8 @@ class OnlineStep:
         Real tokens of the step.
     link_ready_ns
         The link is busy with the last step's copy until then.
+    reach
+        Farthest horizon that ``forecast`` can answer; ``None`` is any.
     """
 
     def __init__(
@@ -56,8 +58,10 @@ class OnlineStep:
         tier: Tier = Tier.RAM,
         host_computes: bool = True,
         link_ready_ns: int = 0,
+        reach: int | None = None,
     ) -> None:
         self._costs, self._tables, self._resident = costs, tables, resident
+        self._reach = lookahead if reach is None else min(lookahead, reach)
         self._lookahead, self._policy, self._forecast = lookahead, policy, forecast
         self._tokens, self._tier, self._host_computes = tokens, tier, host_computes
         self._entry_link_ns = link_ready_ns
@@ -154,7 +158,7 @@ class OnlineStep:
         )
 
     def _future(self, layer: int) -> tuple[LayerForecast, ...]:
-        ahead = min(self._policy.horizon(self._lookahead), self._resident.shape[0] - 1 - layer)
+        ahead = min(self._policy.horizon(self._reach), self._resident.shape[0] - 1 - layer)
         forecasts = []
         for horizon in range(1, ahead + 1):
             target = layer + horizon

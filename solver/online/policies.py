@@ -57,7 +57,7 @@ class SplitPolicy:
         """Decide a gate; see `GatePolicy.decide`."""
         outlook = Outlook.of(state) if state.future and state.free_slots > 0 else None
         if state.layer < 0:
-            wishes = outlook.wishes(-state.link_free_ns) if outlook else ()
+            wishes = self.wishes(state, outlook, -state.link_free_ns) if outlook else ()
             return GateDecision(gpu=(), cpu=(), prefetch=wishes)
         active = state.active
         ready = _sorted(np.flatnonzero(active & (state.arrival_ns == 0)), state.cpu_ns)
@@ -81,8 +81,21 @@ class SplitPolicy:
         demand = tuple(missing[:copies].tolist())
         gpu = (*ready[demote:].tolist(), *late[:wait].tolist(), *demand)
         cpu = (*missing[copies:].tolist(), *late[wait:].tolist(), *ready[:demote].tolist())
-        wishes = outlook.wishes(float(end_ns[copies] - link_ns[copies])) if outlook else ()
+        lead_ns = int(end_ns[copies] - link_ns[copies])
+        wishes = self.wishes(state, outlook, lead_ns) if outlook else ()
         return GateDecision(gpu=gpu, cpu=cpu, demand=demand, prefetch=wishes)
+
+    def wishes(self, state: GateState, outlook: Outlook, lead_ns: int) -> tuple[tuple[int, int], ...]:
+        """Copies ``(layers ahead, expert)`` for coming layers, in link order.
+
+        Parameters
+        ----------
+        state, outlook
+            The gate, and the value of link time after it.
+        lead_ns
+            How long before the end of the gate's layer the link is free; negative where it is later.
+        """
+        return outlook.wishes(float(lead_ns))
 
     def _choose(self, state: GateState, outlook: Outlook | None, end_ns: IntArray, link_ns: IntArray) -> int:
         most = int(end_ns.shape[0]) - 1
