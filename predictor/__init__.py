@@ -5,6 +5,7 @@ from prescope.predictor.oracle import Oracle
 from prescope.predictor.popularity import Popularity
 from prescope.predictor.previous_step import PreviousStep
 from prescope.predictor.registry import PredictorContext, make_predictor, predictors
+from prescope.predictor.replay import gate, replay
 from prescope.predictor.stale_gate import StaleGate
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "PredictorContext",
     "PreviousStep",
     "StaleGate",
+    "gate",
     "make_predictor",
     "predictors",
+    "replay",
 ]

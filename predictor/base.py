@@ -27,8 +27,21 @@ class Predictor(Protocol):
         """True counts of the running step, int64 ``[layers, experts]``, where they are known beforehand."""
         ...
 
-    def begin_step(self, tokens: int) -> None:
-        """Announce a forward pass with ``tokens`` real tokens."""
+    def begin_step(
+        self, tokens: int, *, sequences: IntArray | None = None, token_ids: IntArray | None = None
+    ) -> None:
+        """Announce a forward pass.
+
+        Parameters
+        ----------
+        tokens
+            Number of real tokens, the rows of every gate of the pass.
+        sequences
+            Which sequence each row continues, int64 ``[tokens]``; rows of one sequence stand in the order
+            of the text, and an id is never used again for another sequence. ``None`` where unknown.
+        token_ids
+            The input token of each row, int64 ``[tokens]``, -1 where unknown; ``None`` where none is known.
+        """
         ...
 
     def observe(self, layer: int, hidden: Tensor | None, indices: Tensor, weights: Tensor | None) -> None:

@@ -52,7 +52,9 @@ class Oracle:
         """Recorded counts of the running step; see `Predictor.known_counts`."""
         return self._steps[self._step]
 
-    def begin_step(self, tokens: int) -> None:
+    def begin_step(
+        self, tokens: int, *, sequences: IntArray | None = None, token_ids: IntArray | None = None
+    ) -> None:
         """Move to the next recorded step.
 
         Raises

@@ -33,7 +33,9 @@ class PreviousStep:
         """Nothing is known beforehand; see `Predictor.known_counts`."""
         return None
 
-    def begin_step(self, tokens: int) -> None:
+    def begin_step(
+        self, tokens: int, *, sequences: IntArray | None = None, token_ids: IntArray | None = None
+    ) -> None:
         """Announce a step; see `Predictor.begin_step`."""
         self._tokens = tokens
 

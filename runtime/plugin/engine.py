@@ -204,7 +204,9 @@ class Engine:
                 if call.past == 0:
                     self._recorder.begin_sequences()
                 self._recorder.begin_step(real, (call.batch, call.tokens), call.ids)
-            self._predictor.begin_step(self._tokens)
+            self._predictor.begin_step(
+                self._tokens, sequences=self._rows.sequences(real), token_ids=self._rows.token_ids(real)
+            )
             self._control = self._factory.new_step(
                 name=f"step-{self._steps}",
                 tokens=self._tokens,

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from prescope.formulation.demand import IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,6 +56,8 @@ class RowTracker:
         self._mask: Tensor | None = None
         self._generation = _Generation(end_ids=())
         self._outer: list[_Generation] = []
+        self._call: ForwardCall | None = None
+        self._first_sequence = self._next_sequence = 0
 
     def begin_generate(self, end_ids: tuple[int, ...]) -> None:
         """Enter ``generate``; ``end_ids`` is empty where finished rows cannot be told (beams)."""
@@ -71,6 +76,29 @@ class RowTracker:
         if finished is not None:
             real &= ~finished[:, None]
         self._mask = real.reshape(-1)
+        self._call = call
+        if call.past == 0 or call.batch != self._next_sequence - self._first_sequence:
+            self._first_sequence = self._next_sequence
+            self._next_sequence += call.batch
+
+    def sequences(self, rows: Tensor) -> IntArray:
+        """Which sequence each of these rows of the pass continues, int64; ids are never used again.
+
+        Rows keep their place in the batch from pass to pass: where beams are reordered, an id follows the
+        place and not the text.
+        """
+        call = self._begun()
+        return self._first_sequence + (rows // call.tokens).numpy().astype(np.int64)
+
+    def token_ids(self, rows: Tensor) -> IntArray | None:
+        """Input tokens of these rows of the pass, int64; ``None`` with embeddings."""
+        ids = self._begun().ids
+        return None if ids is None else ids.reshape(-1).cpu()[rows].numpy().astype(np.int64)
+
+    def _begun(self) -> ForwardCall:
+        if self._call is None:
+            raise RuntimeError("expected begin_forward first, got no forward pass")
+        return self._call
 
     def real_rows(self, rows: int) -> Tensor:
         """Indices of the real rows among ``rows`` flattened ones, int64, ascending."""

@@ -225,3 +225,24 @@ def test_low_precision_is_bit_identical_without_padding(family, dtype):
     expected = logits(model, inputs)
     with engine(model):
         assert torch.equal(logits(model, inputs), expected)
+
+
+def test_rows_keep_their_sequence_until_another_batch_begins():
+    import torch
+
+    from prescope.runtime.plugin.rows import ForwardCall, RowTracker
+
+    def call(ids, mask=None, past=0):
+        ids = torch.tensor(ids)
+        return ForwardCall(ids=ids, mask=mask, batch=ids.shape[0], tokens=ids.shape[1], past=past)
+
+    rows = RowTracker()
+    rows.begin_forward(call([[0, 5], [6, 7]], torch.tensor([[0, 1], [1, 1]])))
+    real = rows.real_rows(4)
+    assert rows.sequences(real).tolist() == [0, 1, 1] and rows.token_ids(real).tolist() == [5, 6, 7]
+    rows.begin_forward(call([[8], [9]], past=2))
+    assert rows.sequences(rows.real_rows(2)).tolist() == [0, 1]
+    rows.begin_forward(call([[8], [9]], past=0))
+    assert rows.sequences(rows.real_rows(2)).tolist() == [2, 3]
+    rows.begin_forward(call([[8], [9], [1]], past=5))
+    assert rows.sequences(rows.real_rows(3)).tolist() == [4, 5, 6]
