@@ -18,7 +18,7 @@ class InstanceArrays:
 
     Parameters
     ----------
-    copy_ns, dense_ns
+    copy_ns, dense_ns, prediction_ns
         Per layer, int64 ``[L]``.
     gpu_ns, cpu_ns
         Time of each activated expert on either side, int64 ``[L, E]``; zero where it has no tokens.
@@ -28,6 +28,7 @@ class InstanceArrays:
 
     copy_ns: IntArray
     dense_ns: IntArray
+    prediction_ns: IntArray
     gpu_ns: IntArray
     cpu_ns: IntArray
     active: npt.NDArray[np.bool_]
@@ -67,11 +68,12 @@ def _build(instance: Instance) -> InstanceArrays:
         dense_ns=np.array(
             [costs.dense_ns(layer, instance.demand.batch_tokens) for layer in range(layers)], dtype=np.int64
         ),
+        prediction_ns=np.array(instance.prediction_ns or (0,) * layers, dtype=np.int64),
         gpu_ns=gpu_ns,
         cpu_ns=cpu_ns,
         active=counts > 0,
         resident=resident,
     )
-    for name in ("copy_ns", "dense_ns", "gpu_ns", "cpu_ns", "active", "resident"):
+    for name in ("copy_ns", "dense_ns", "prediction_ns", "gpu_ns", "cpu_ns", "active", "resident"):
         getattr(arrays, name).flags.writeable = False
     return arrays

@@ -10,7 +10,7 @@ from prescope.formulation.packed_plan import PackedPlan, pack_plan, release_gate
 from prescope.formulation.plan import Plan
 from prescope.formulation.schedule import Lane, Schedule, Task, TaskKind
 
-_Times = tuple[int, int, int, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]
+_Times = tuple[int, int, int, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]
 
 
 def makespan_ns(instance: Instance, plan: Plan) -> int:
@@ -25,7 +25,9 @@ def evaluate(instance: Instance, plan: Plan) -> Schedule:
     The link carries one copy at a time in plan order; a copy also waits for its release (the gate it was
     decided at, or the one ``lookahead`` layers earlier) and for its slot. Device and host each compute in
     plan order from the layer's gate on; a layer ends when both are done. A copy nobody uses (a dropped
-    prefetch) frees its slot at its layer's gate, or when it has landed if that is later.
+    prefetch) frees its slot at its layer's gate, or when it has landed if that is later. After a layer's
+    experts the host works on the predictions of its gate, which holds up its next experts and the end of the
+    batch but nothing else.
 
     Raises
     ------
@@ -33,7 +35,7 @@ def evaluate(instance: Instance, plan: Plan) -> Schedule:
         When the plan does not fit the instance; its ``reason`` says which rule is broken.
     """
     packed, times = _times(instance, plan)
-    _, _, _, gate_ns, layer_end_ns, copy_start, copy_slots, gpu_start, cpu_start = times
+    _, _, _, gate_ns, layer_end_ns, copy_start, copy_slots, gpu_start, cpu_start, prediction_start = times
     arrays = instance_arrays(instance)
     tasks: list[Task] = []
     slot_of = {}
@@ -55,6 +57,10 @@ def evaluate(instance: Instance, plan: Plan) -> Schedule:
             start = int(cpu_start[offset])
             end = start + int(packed.cpu_ns[offset])
             tasks.append(_task(TaskKind.COMPUTE, Lane.CPU, layer, expert, None, start, end))
+        if arrays.prediction_ns[layer]:
+            start = int(prediction_start[layer])
+            end = start + int(arrays.prediction_ns[layer])
+            tasks.append(_task(TaskKind.PREDICT, Lane.CPU, layer, None, None, start, end))
     tasks.sort(key=lambda task: (task.start_ns, task.end_ns, task.lane, task.layer))
     ends = tuple(int(end) for end in layer_end_ns)
     return Schedule(tasks=tuple(tasks), layer_end_ns=ends, makespan_ns=ends[-1])
@@ -76,6 +82,7 @@ def _times(instance: Instance, plan: Plan) -> tuple[PackedPlan, _Times]:
         instance.slots,
         instance.link_ready_ns,
         arrays.dense_ns,
+        arrays.prediction_ns,
         arrays.copy_ns,
         packed.copy_layer,
         packed.copy_slot,

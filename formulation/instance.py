@@ -47,6 +47,10 @@ class Instance:
         The link is busy with an earlier batch's copy until then.
     predicted
         What a predictor said beforehand, for planning under uncertainty.
+    prediction_ns
+        Per layer, what the predictor's work after its gate takes on the host; empty where it costs nothing.
+        The host does it after the layer's experts, beside the device and the link: the layer does not wait
+        for it, the host's experts of coming layers do, and so does the end of the batch.
     """
 
     name: str
@@ -59,6 +63,7 @@ class Instance:
     host_computes: bool = True
     link_ready_ns: int = 0
     predicted: PredictedDemand | None = None
+    prediction_ns: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         require_int("slots", self.slots, 0)
@@ -73,6 +78,14 @@ class Instance:
             raise ValueError(f"expected tier to be one of {', '.join(Tier)}, got {self.tier!r}")
         if self.tier is Tier.DISK and self.host_computes:
             raise ValueError("expected host_computes=False on the disk tier, got True")
+        object.__setattr__(self, "prediction_ns", tuple(self.prediction_ns))
+        if self.prediction_ns and len(self.prediction_ns) != self.layers:
+            raise ValueError(
+                f"expected prediction_ns to be empty or for {self.layers} layers, "
+                f"got {len(self.prediction_ns)}"
+            )
+        for duration_ns in self.prediction_ns:
+            require_int("prediction_ns", duration_ns, 0)
         if self.predicted is not None:
             shape = self.predicted.probabilities.shape[1:]
             if shape != self.demand.counts.shape:

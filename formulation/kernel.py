@@ -72,6 +72,7 @@ def evaluate_packed(
     slots: int,
     link_ready_ns: int,
     dense_ns: IntArray,
+    prediction_ns: IntArray,
     copy_ns: IntArray,
     copy_layer: IntArray,
     copy_slot: IntArray,
@@ -82,7 +83,7 @@ def evaluate_packed(
     gpu_ns: IntArray,
     cpu_offsets: IntArray,
     cpu_ns: IntArray,
-) -> tuple[int, int, int, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]:
+) -> tuple[int, int, int, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]:
     """Earliest times of all tasks.
 
     Returns
@@ -95,6 +96,8 @@ def evaluate_packed(
         Per copy, int64 ``[K]``.
     gpu_start_ns, cpu_start_ns
         Per computation, int64 ``[G]`` and ``[C]``.
+    prediction_start_ns
+        Start of the prediction after each gate, int64 ``[L]``.
     """
     layers = dense_ns.shape[0]
     copies = copy_layer.shape[0]
@@ -107,6 +110,8 @@ def evaluate_packed(
     slot_copy = np.full(slots, -1, dtype=np.int64)
     gpu_start_ns = np.zeros(gpu_copy.shape[0], dtype=np.int64)
     cpu_start_ns = np.zeros(cpu_ns.shape[0], dtype=np.int64)
+    prediction_start_ns = np.zeros(layers, dtype=np.int64)
+    host_free = 0
     next_copy = 0
     layer_start = 0
     for layer in range(layers):
@@ -149,17 +154,24 @@ def evaluate_packed(
                         slot_of,
                         gpu_start_ns,
                         cpu_start_ns,
+                        prediction_start_ns,
                     )
                 start = max(start, end_ns[copy])
             gpu_start_ns[task] = start
             gpu_end = start + gpu_ns[task]
             if copy >= 0:
                 slot_free_ns[slot_of[copy]] = gpu_end
-        cpu_end = gate
+        cpu_end = max(gate, host_free)
         for task in range(cpu_offsets[layer], cpu_offsets[layer + 1]):
             cpu_start_ns[task] = cpu_end
             cpu_end += cpu_ns[task]
-        layer_start = max(gpu_end, cpu_end)
+        prediction_start_ns[layer] = cpu_end
+        host_free = cpu_end + prediction_ns[layer]
+        layer_start = gpu_end
+        if cpu_offsets[layer] < cpu_offsets[layer + 1]:
+            layer_start = max(layer_start, cpu_end)
+        if layer == layers - 1:
+            layer_start = max(layer_start, host_free)
         layer_end_ns[layer] = layer_start
     next_copy, status = _advance(
         next_copy,
@@ -188,4 +200,5 @@ def evaluate_packed(
         slot_of,
         gpu_start_ns,
         cpu_start_ns,
+        prediction_start_ns,
     )

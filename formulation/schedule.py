@@ -20,6 +20,7 @@ class TaskKind(StrEnum):
     DENSE = "dense"
     COPY = "copy"
     COMPUTE = "compute"
+    PREDICT = "predict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,7 @@ class Task:
     layer
         MoE layer it belongs to.
     expert
-        Expert it copies or computes; ``None`` for dense work.
+        Expert it copies or computes; ``None`` for dense work and predictions.
     slot
         Device buffer it fills or reads; ``None`` for residents, dense and host work.
     start_ns, end_ns

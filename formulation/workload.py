@@ -24,7 +24,7 @@ class Workload(NamedTuple):
     ----------
     slots, lookahead, link_ready_ns, host_computes
         As in the instance; ``lookahead`` is cut to ``L``, beyond which it changes nothing.
-    dense_ns, copy_ns
+    dense_ns, copy_ns, prediction_ns
         Per layer, int64 ``[L]``.
     missing_offsets, missing, missing_cpu_ns, missing_gpu_ns
         Where each layer begins, int64 ``[L + 1]``; expert and its two times, int64 ``[M]``, in each layer
@@ -39,6 +39,7 @@ class Workload(NamedTuple):
     host_computes: bool
     dense_ns: IntArray
     copy_ns: IntArray
+    prediction_ns: IntArray
     missing_offsets: IntArray
     missing: IntArray
     missing_cpu_ns: IntArray
@@ -184,6 +185,7 @@ def workload(instance: Instance) -> Workload:
         host_computes=instance.host_computes,
         dense_ns=arrays.dense_ns.copy(),
         copy_ns=arrays.copy_ns.copy(),
+        prediction_ns=arrays.prediction_ns.copy(),
         missing_offsets=flat[0],
         missing=flat[1],
         missing_cpu_ns=flat[2],

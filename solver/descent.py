@@ -48,6 +48,7 @@ def _improves(
     for before in range(max(0, first - work.lookahead), first + 1):
         trial.starts_ns[before] = best.starts_ns[before]
     trial.links_ns[first] = best.links_ns[first]
+    trial.hosts_ns[first] = best.hosts_ns[first]
     copies = best.copies[first]
     trial.copies[first] = copies
     for copy in range(max(0, copies - work.slots), copies):
@@ -59,7 +60,8 @@ def _improves(
         spent[0] += work.missing_offsets[now + 1] - work.missing_offsets[now]
         spent[0] += work.resident_offsets[now + 1] - work.resident_offsets[now] + 4
         better = end < best.starts_ns[now + 1]
-        if now >= last and not better and trial.links_ns[now + 1] >= best.links_ns[now + 1]:
+        no_lead = trial.links_ns[now + 1] >= best.links_ns[now + 1]
+        if now >= last and not better and no_lead and trial.hosts_ns[now + 1] >= best.hosts_ns[now + 1]:
             break
     if not better or trial.starts_ns[layers] >= best.starts_ns[layers]:
         return False

@@ -44,14 +44,15 @@ class Track(NamedTuple):
 
     Parameters
     ----------
-    starts_ns, links_ns, copies
-        Start of the layer, time the link is free, copies before it; int64 ``[L + 1]``.
+    starts_ns, links_ns, hosts_ns, copies
+        Start of the layer, times the link and the host are free, copies before it; int64 ``[L + 1]``.
     free_ns
         When the slot of each copy is freed, by copy number, int64 ``[M]``.
     """
 
     starts_ns: IntArray
     links_ns: IntArray
+    hosts_ns: IntArray
     copies: IntArray
     free_ns: IntArray
 
@@ -61,6 +62,7 @@ def new_track(work: Workload) -> Track:
     """A track at the start of the batch."""
     layers = work.dense_ns.shape[0]
     track = Track(
+        np.zeros(layers + 1, dtype=np.int64),
         np.zeros(layers + 1, dtype=np.int64),
         np.zeros(layers + 1, dtype=np.int64),
         np.zeros(layers + 1, dtype=np.int64),
@@ -101,13 +103,16 @@ def advance(work: Workload, choice: Choice, layer: int, lookahead: int, track: T
         release = gate
     elif layer >= lookahead:
         release = starts_ns[layer - lookahead] + work.dense_ns[layer - lookahead]
-    host = 0
+    host_end = max(gate, track.hosts_ns[layer])
+    host_works = False
     for rank in range(low, high):
         if not take[rank]:
-            host += missing_cpu_ns[rank]
+            host_end += missing_cpu_ns[rank]
+            host_works = True
     for rank in range(left, right):
         if not keep[rank]:
-            host += resident_cpu_ns[rank]
+            host_end += resident_cpu_ns[rank]
+            host_works = True
     device = gate
     link = track.links_ns[layer]
     copy = track.copies[layer]
@@ -142,9 +147,13 @@ def advance(work: Workload, choice: Choice, layer: int, lookahead: int, track: T
                 order[placed] = -1 - resident
                 placed += 1
         resident -= 1
-    end = max(device, gate + host)
+    host_free = host_end + work.prediction_ns[layer]
+    end = max(device, host_end) if host_works else device
+    if layer == work.dense_ns.shape[0] - 1:
+        end = max(end, host_free)
     starts_ns[layer + 1] = end
     track.links_ns[layer + 1] = link
+    track.hosts_ns[layer + 1] = host_free
     track.copies[layer + 1] = copy
     return int(end)
 

@@ -25,7 +25,7 @@ def random_choice(work, rng):
 def test_times_equal_the_evaluators() -> None:
     for seed in range(600):
         rng = np.random.default_rng(seed)
-        instance = make_instance(seeded(seed))
+        instance = make_instance(seeded(seed), predictions=seed % 3 == 0)
         work = workload(instance)
         choice = random_choice(work, rng)
         ahead = int(rng.integers(0, work.lookahead + 1))
@@ -38,7 +38,7 @@ def test_times_equal_the_evaluators() -> None:
 
 def test_descent_reports_what_its_choice_costs_and_keeps_within_its_budget() -> None:
     for seed in range(200):
-        instance = make_instance(seeded(seed))
+        instance = make_instance(seeded(seed), predictions=seed % 2 == 0)
         work = workload(instance)
         choice = random_choice(work, np.random.default_rng(seed))
         before = simulate(work, choice, work.lookahead, new_track(work))
@@ -51,7 +51,7 @@ def test_descent_reports_what_its_choice_costs_and_keeps_within_its_budget() -> 
 
 def test_no_exchange_and_no_single_move_improves_a_finished_descent() -> None:
     for seed in range(60):
-        instance = make_instance(seeded(seed), host=True, max_experts=6)
+        instance = make_instance(seeded(seed), host=True, max_experts=6, predictions=seed % 2 == 0)
         work = workload(instance)
         choice = random_choice(work, np.random.default_rng(seed))
         reached, _ = descend(work, choice, 10**7, LEVELS)

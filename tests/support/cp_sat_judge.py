@@ -45,6 +45,7 @@ def prove_optimum(instance: Instance, *, deterministic_limit: float = 20.0, seed
     gpu_start: dict[tuple[int, int], cp_model.IntVar] = {}
     copy_start: dict[tuple[int, int], cp_model.IntVar] = {}
     end = model.new_constant(0)
+    host_free: cp_model.LinearExprT = 0
     for layer in range(instance.layers):
         begin, gate = end, time(f"gate{layer}")
         end = time(f"end{layer}")
@@ -76,9 +77,17 @@ def prove_optimum(instance: Instance, *, deterministic_limit: float = 20.0, seed
             holds.append(model.new_optional_interval_var(sent, held, start + length, present, f"hold{name}"))
             copy_start[key] = sent
         model.add_no_overlap(on_device)
-        model.add(end >= gate + sum(host_ns))
+        # The host's experts wait for its predictions; the layer waits for the host only if it has experts.
+        host_start = time(f"host{layer}")
+        model.add_max_equality(host_start, [gate, host_free])
+        host_end = host_start + sum(host_ns)
+        for key in on_gpu:
+            if key[0] == layer:
+                model.add(end >= host_end).only_enforce_if(~on_gpu[key])
+        host_free = host_end + (instance.prediction_ns[layer] if instance.prediction_ns else 0)
     model.add_no_overlap(copies)
     model.add_cumulative(holds, [1] * len(holds), instance.slots)
+    model.add(end >= host_free)
     model.minimize(end)
 
     solver = cp_model.CpSolver()
@@ -115,7 +124,7 @@ def prove_optimum(instance: Instance, *, deterministic_limit: float = 20.0, seed
 def _horizon(instance: Instance) -> int:
     """All work one after another."""
     costs, counts = instance.costs, instance.demand.counts
-    total = instance.link_ready_ns
+    total = instance.link_ready_ns + sum(instance.prediction_ns)
     for layer in range(instance.layers):
         total += costs.dense_ns(layer, instance.demand.batch_tokens)
         for tokens in counts[layer].tolist():

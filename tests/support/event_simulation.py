@@ -60,7 +60,9 @@ class _Simulation:
         self.link_busy = True
         self.gpu_busy = self.cpu_busy = False
         self.gpu_queue: deque[int] = deque()
-        self.cpu_queue: deque[int] = deque()
+        # (layer, expert) to compute, or (layer, None) for the predictions after that layer's gate.
+        self.cpu_queue: deque[tuple[int, int | None]] = deque()
+        self.host_experts_left = 0
 
     def run(self) -> Simulated:
         self.after(self.instance.link_ready_ns, self.link_free)
@@ -95,7 +97,11 @@ class _Simulation:
     def gate(self) -> None:
         self.passed_gates.add(self.layer)
         self.gpu_queue.extend(self.plan.layers[self.layer].gpu)
-        self.cpu_queue.extend(self.plan.layers[self.layer].cpu)
+        host = self.plan.layers[self.layer].cpu
+        self.host_experts_left = len(host)
+        self.cpu_queue.extend((self.layer, expert) for expert in host)
+        if self.instance.prediction_ns:
+            self.cpu_queue.append((self.layer, None))
         for slot in self.slots:
             if slot.copy is not None:
                 self.free_if_dropped(slot)
@@ -113,12 +119,19 @@ class _Simulation:
                 self.record("compute", "gpu", expert, self.slot_of.get(key), length)
                 self.after(length, self.gpu_done, expert)
         if self.cpu_queue and not self.cpu_busy:
-            expert = self.cpu_queue.popleft()
-            length = costs.cpu_ns(self.layer, int(counts[self.layer, expert]))
+            layer, expert = self.cpu_queue.popleft()
             self.cpu_busy = True
-            self.record("compute", "cpu", expert, None, length)
-            self.after(length, self.cpu_done)
-        finished = not (self.gpu_queue or self.cpu_queue or self.gpu_busy or self.cpu_busy)
+            if expert is None:
+                length = self.instance.prediction_ns[layer]
+                if length:
+                    self.tasks.append(("predict", "cpu", layer, None, None, self.now, self.now + length))
+            else:
+                length = costs.cpu_ns(layer, int(counts[layer, expert]))
+                self.record("compute", "cpu", expert, None, length)
+            self.after(length, self.cpu_done, int(expert is not None))
+        finished = not (self.gpu_queue or self.gpu_busy or self.host_experts_left)
+        if self.layer == self.instance.layers - 1:
+            finished = finished and not (self.cpu_queue or self.cpu_busy)
         if finished and self.layer in self.passed_gates:
             self.layer_ends.append(self.now)
             self.layer += 1
@@ -131,8 +144,9 @@ class _Simulation:
         self.gpu_busy = False
         self.dispatch()
 
-    def cpu_done(self) -> None:
+    def cpu_done(self, experts: int) -> None:
         self.cpu_busy = False
+        self.host_experts_left -= experts
         self.dispatch()
 
     def link_free(self) -> None:

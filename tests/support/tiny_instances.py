@@ -64,8 +64,12 @@ def make_instance(
     max_experts: int = 5,
     max_missing: int | None = None,
     host: bool | None = None,
+    predictions: bool = False,
 ) -> Instance:
-    """A random instance; at most `max_missing` activated experts are not resident."""
+    """A random instance; at most `max_missing` activated experts are not resident.
+
+    With `predictions` the host spends time on predictions after some of the gates.
+    """
     layers, experts = pick.integer(1, max_layers), pick.integer(1, max_experts)
     tokens = pick.integer(0, 6)
     counts = np.array([[_count(pick, tokens) for _ in range(experts)] for _ in range(layers)])
@@ -89,6 +93,7 @@ def make_instance(
         tier=tier,
         host_computes=host_computes,
         link_ready_ns=pick.integer(0, 12) if pick.chance(30) else 0,
+        prediction_ns=tuple(pick.integer(0, 9) for _ in range(layers)) if predictions else (),
     )
 
 
