@@ -10,7 +10,7 @@ from prescope.formulation.reduction import IMPOSSIBLE_NS
 
 
 @numba.njit(cache=True)
-def _cheapest(times_ns: IntArray) -> IntArray:
+def cheapest_sums(times_ns: IntArray) -> IntArray:
     """Sum of the ``k`` smallest, for every ``k``; int64 ``[n + 1]``."""
     count = times_ns.shape[0]
     sums = np.zeros(count + 1, dtype=np.int64)
@@ -58,10 +58,10 @@ def fill_relaxed_table(
         that never pauses: ``max_r (r cheapest device times) - (r - 1) * copy_ns``; 0 for ``m = 0``.
     """
     missing, residents = missing_cpu_ns.shape[0], resident_cpu_ns.shape[0]
-    host = _cheapest(missing_cpu_ns)
-    device = _cheapest(missing_gpu_ns)
-    resident_host = _cheapest(resident_cpu_ns)
-    resident_device = _cheapest(resident_gpu_ns)
+    host = cheapest_sums(missing_cpu_ns)
+    device = cheapest_sums(missing_gpu_ns)
+    resident_host = cheapest_sums(resident_cpu_ns)
+    resident_device = cheapest_sums(resident_gpu_ns)
     tail_ns[0] = 0
     for copies in range(missing + 1):
         if copies > 0:

@@ -14,7 +14,9 @@ with the relaxed table and tail of `prescope.formulation.relaxation`, and ``F`` 
   the gate; the layer's end if it copies nothing);
 - to ``gate - v`` of the oldest gate kept, where ``v`` is the link time of all layers whose copies may start
   before that gate: known where the label reaches back ``lookahead - 1`` layers, otherwise bounded by what the
-  layers not yet decided could copy at most.
+  layers not yet decided could copy at most;
+- with one slot, by the device work of the layer's copies: the slot's next copy waits for each of them, so
+  copies and their device work form one chain (and only the order of the layers is free of deadlock).
 
 Every plan without wasted copies has a label below it, whatever the order of its copies. (Wasted copies only
 delay.) Labels beyond `_LABELS` are merged to their componentwise minimum, and copy times that differ between
@@ -28,7 +30,7 @@ import numpy as np
 
 from prescope.formulation.demand import IntArray
 from prescope.formulation.instance import Instance
-from prescope.formulation.relaxation import fill_relaxed_table
+from prescope.formulation.relaxation import cheapest_sums, fill_relaxed_table
 from prescope.formulation.workload import Workload, workload
 from prescope.solver.quick import quick_choice
 
@@ -99,6 +101,10 @@ def _forward(work: Workload, units: IntArray, unit_ns: int, upper_ns: int) -> in
             tables[layer],
             tails[layer],
         )
+        if work.slots == 1:
+            chain = cheapest_sums(work.missing_gpu_ns[low:high])
+            for copies in range(high - low + 1):
+                tails[layer, copies] = chain[copies]
         table = tables[layer]
         # More copies than the table's best only use the link.
         for copies in range((high - low if work.slots > 0 else 0) + 1):
@@ -154,6 +160,9 @@ def _forward(work: Workload, units: IntArray, unit_ns: int, upper_ns: int) -> in
                             break
                         continue
                     later_free = max(free, opened - (state + room) * unit_ns)
+                    if work.slots == 1 and copies > 0:
+                        chained = gate + tail[copies] + (copies - 1) * work.copy_ns[layer]
+                        later_free = max(later_free, free + tail[copies], chained - after * unit_ns)
                     if work.lookahead > 0:
                         later_free = max(later_free, oldest - (after + ahead) * unit_ns)
                     new[0], new[1] = end, later_free

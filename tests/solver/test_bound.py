@@ -33,6 +33,18 @@ def test_valid_and_useful_with_every_lookahead_and_few_slots(lookahead: int) -> 
         assert lower_bound(instance, upper_ns=3 * optimum + 50) <= optimum, seed
 
 
+def test_with_one_slot_copies_and_their_work_form_a_chain() -> None:
+    tight = 0
+    for seed in range(2000, 2080):
+        instance = make_instance(seeded(seed), max_layers=5, max_experts=6, max_missing=8)
+        instance = replace(instance, slots=1)
+        optimum = prove_optimum(instance).makespan_ns
+        bound = lower_bound(instance, upper_ns=3 * optimum + 50)
+        assert bound <= optimum, seed
+        tight += bound == optimum
+    assert tight >= 70
+
+
 def test_a_slot_may_hold_a_larger_copy_of_a_later_layer() -> None:
     instance = Instance(
         name="mixed",
