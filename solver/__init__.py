@@ -7,13 +7,26 @@ from prescope.solver.api import solve
 from prescope.solver.base import Draft, Method
 from prescope.solver.errors import SolverError
 from prescope.solver.registry import get_method, methods
-from prescope.solver.result import HintUse, Limits, Result, Statistics, Status
+from prescope.solver.result import (
+    HintChanges,
+    HintUse,
+    Limits,
+    RebuildReason,
+    Result,
+    Statistics,
+    Status,
+)
+from prescope.solver.trajectory import Incumbent, ProvedBound
 
 __all__ = [
     "Draft",
+    "HintChanges",
     "HintUse",
+    "Incumbent",
     "Limits",
     "Method",
+    "ProvedBound",
+    "RebuildReason",
     "Result",
     "SolverError",
     "Statistics",

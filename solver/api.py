@@ -18,7 +18,7 @@ def solve(
     method: str | Method = "dp",
     limits: Limits | None = None,
     seed: int = 0,
-    hint: Plan | None = None,
+    hint: Plan | Result | None = None,
 ) -> Result:
     """Plan a batch whose demand is known.
 
@@ -34,7 +34,9 @@ def solve(
         For methods with random choices; the same seed and limits (without wall time, one worker) give the
         same plan.
     hint
-        A plan that may help; it need not be feasible. The rules ignore it.
+        A plan that may help, or a result that has one: of this instance or of another, such as the batch
+        before. Methods that use it adapt it to the instance (`prescope.solver.adapt`); ``statistics`` of the
+        result says what became of it. The rules ignore it.
 
     Returns
     -------
@@ -51,8 +53,9 @@ def solve(
     from prescope.solver.bound import lower_bound
 
     chosen = get_method(method) if isinstance(method, str) else method
+    given = hint.plan if isinstance(hint, Result) else hint
     begin = perf_counter_ns()
-    draft = chosen.plan(instance, limits=limits or Limits(), seed=seed, hint=hint)
+    draft = chosen.plan(instance, limits=limits or Limits(), seed=seed, hint=given)
     time_ns = perf_counter_ns() - begin
     reached = None
     if draft.plan is not None:
@@ -94,4 +97,6 @@ def solve(
         status=status,
         time_ns=time_ns,
         statistics=statistics,
+        incumbents=draft.incumbents,
+        bounds=draft.bounds,
     )

@@ -8,6 +8,7 @@ from typing import Protocol
 from prescope.formulation.instance import Instance
 from prescope.formulation.plan import Plan
 from prescope.solver.result import Limits, Statistics
+from prescope.solver.trajectory import Incumbent, ProvedBound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +25,16 @@ class Draft:
         A lower bound the method proved itself; where ``None``, `prescope.solver.solve` computes its own.
     statistics
         How the plan came about.
+    incumbents, bounds
+        What was known when; see `prescope.solver.Result`. Empty for methods that answer once.
     """
 
     plan: Plan | None
     parameters: tuple[tuple[str, str], ...] = ()
     proved_bound_ns: int | None = None
     statistics: Statistics = field(default_factory=Statistics)
+    incumbents: tuple[Incumbent, ...] = ()
+    bounds: tuple[ProvedBound, ...] = ()
 
 
 class Method(Protocol):

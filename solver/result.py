@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from prescope.formulation.checks import require_finite, require_int
 from prescope.formulation.plan import Plan
+from prescope.solver.trajectory import Incumbent, ProvedBound
 
 
 class Status(StrEnum):
@@ -23,7 +24,53 @@ class HintUse(StrEnum):
     ABSENT = "absent"
     IGNORED = "ignored"
     INFEASIBLE = "infeasible"
+    ADAPTED = "adapted"
     USED = "used"
+
+
+class RebuildReason(StrEnum):
+    """Why a hint could not be adapted, or a model not be patched."""
+
+    FIRST = "nothing was built before"
+    LAYERS = "other number of layers"
+    EXPERTS = "other number of experts"
+    HOST = "the host computes in only one of the two"
+    SLOTS = "slots in only one of the two"
+    LOOKAHEAD = "other lookahead"
+    LINK = "the link is busy at the start in only one of the two"
+    PREDICTION = "prediction takes the host's time in only one of the two"
+    CAPACITY = "more activated experts than the model has room for"
+    ENGINE = "the engine takes no changes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HintChanges:
+    """What adapting a plan to another instance changed, in experts over all layers.
+
+    Parameters
+    ----------
+    kept
+        Run where the plan had them.
+    dropped
+        In the plan, without tokens now.
+    placed
+        With tokens now but not in the plan: put where the DP has them.
+    moved
+        In both, but on the other device now: what made the plan infeasible, or the better of the two.
+    recopied
+        Run on the device in both, but a copy is needed now and was not then, or the other way round.
+    """
+
+    kept: int
+    dropped: int
+    placed: int
+    moved: int
+    recopied: int
+
+    @property
+    def any(self) -> bool:
+        """Whether anything changed."""
+        return bool(self.dropped or self.placed or self.moved or self.recopied)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +120,18 @@ class Statistics:
         Lower bound that the method itself proved.
     bound_time_ns
         Wall time of the lower bound that `solve` adds where the method has none.
+    hint_makespan_ns
+        Makespan of the hint as it was used, adapted to the instance.
+    hint_changes
+        What adapting it changed; ``None`` where no hint was used.
+    hint_refused
+        Why the hint could not be adapted; ``None`` where it was, or where there was none.
+    patched
+        Whether the model of an earlier solve was changed in place; ``None`` for a single solve.
+    rebuilt
+        Why it was built anew; ``None`` where it was patched, or for a single solve.
+    model_time_ns
+        Wall time of building or patching the model.
     """
 
     hint: HintUse = HintUse.ABSENT
@@ -84,6 +143,12 @@ class Statistics:
     deterministic_time: float | None = None
     proved_bound_ns: int | None = None
     bound_time_ns: int | None = None
+    hint_makespan_ns: int | None = None
+    hint_changes: HintChanges | None = None
+    hint_refused: RebuildReason | None = None
+    patched: bool | None = None
+    rebuilt: RebuildReason | None = None
+    model_time_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +171,10 @@ class Result:
         Wall time of the method, without the final evaluation and without the lower bound that `solve` adds.
     statistics
         How it came about.
+    incumbents
+        Ever shorter plans as the method found them; empty for methods that answer once.
+    bounds
+        Ever better lower bounds as the method proved them; empty where it keeps no record.
     """
 
     method: str
@@ -115,6 +184,8 @@ class Result:
     status: Status
     time_ns: int
     statistics: Statistics = field(default_factory=Statistics)
+    incumbents: tuple[Incumbent, ...] = ()
+    bounds: tuple[ProvedBound, ...] = ()
 
     @property
     def gap(self) -> float | None:
