@@ -61,6 +61,12 @@ class Popularity:
         self._sums[layer] += expert_counts(indices, self._sums.shape[1])
         self._seen[layer] += indices.shape[0]
 
+    def predict_tokens(self, layer: int, horizon: int) -> FloatArray:
+        """The same shares for every row, float64 ``[tokens, experts]``."""
+        target = check_target(layer, horizon, self._sums.shape[0])
+        shares = np.minimum(self._sums[target] / self._seen[target], 1.0)
+        return np.repeat(shares[None], self._tokens, axis=0)
+
     def predict(self, layer: int, horizon: int) -> Forecast:
         """Long-run shares of the layer; see `Predictor.predict`."""
         target = check_target(layer, horizon, self._sums.shape[0])

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.predictor.base import Predictor
+from prescope.predictor.moving_average import MovingAverage
 from prescope.predictor.oracle import Oracle
 from prescope.predictor.popularity import Popularity
 from prescope.predictor.previous_step import PreviousStep
 from prescope.predictor.stale_gate import StaleGate
+from prescope.predictor.token_table import TokenTable
 
 if TYPE_CHECKING:
     from prescope.predictor.stale_gate import StaleRouter
@@ -51,6 +53,18 @@ def _previous_step(context: PredictorContext) -> Predictor:
     return PreviousStep(layers=context.layers, experts=context.experts, top_k=context.top_k)
 
 
+def _moving_average(context: PredictorContext) -> Predictor:
+    return MovingAverage(
+        layers=context.layers, experts=context.experts, top_k=context.top_k, prior=context.prior
+    )
+
+
+def _token_table(context: PredictorContext) -> Predictor:
+    return TokenTable(
+        layers=context.layers, experts=context.experts, top_k=context.top_k, prior=context.prior
+    )
+
+
 def _stale_gate(context: PredictorContext) -> Predictor:
     if context.router is None:
         raise ValueError("expected a model whose gates the predictor 'stale-gate' can apply, got none")
@@ -70,10 +84,12 @@ def _oracle(context: PredictorContext) -> Predictor:
 
 
 _FACTORIES: dict[str, Callable[[PredictorContext], Predictor]] = {
+    "moving-average": _moving_average,
     "oracle": _oracle,
     "popularity": _popularity,
     "previous-step": _previous_step,
     "stale-gate": _stale_gate,
+    "token-table": _token_table,
 }
 
 

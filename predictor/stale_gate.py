@@ -9,6 +9,7 @@ import numpy as np
 
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.formulation.forecast import Forecast
+from prescope.predictor.rows import chosen_rows
 from prescope.predictor.shares import check_target, expert_counts, forecast_from_shares
 
 if TYPE_CHECKING:
@@ -93,6 +94,19 @@ class StaleGate:
             self._precision[layer, horizon] += weight * (right - self._precision[layer, horizon])
         shares = expert_counts(indices, self._experts) / tokens
         self._shares[layer] += weight * (shares - self._shares[layer])
+
+    def predict_tokens(self, layer: int, horizon: int) -> FloatArray:
+        """Each row's stale choices, hedged, float64 ``[tokens, experts]``."""
+        target = check_target(layer, horizon, self._layers)
+        if layer < 0 or self._hidden is None or not self._tokens:
+            return np.repeat(self._shares[target][None], self._tokens, axis=0)
+        ids = self._named.get((target, horizon))
+        if ids is None:
+            ids = self._router(layer, target, self._hidden).detach().cpu().numpy()
+            self._named[target, horizon] = ids
+        precision = float(self._precision[target, horizon])
+        rows = chosen_rows(ids, self._experts)
+        return np.minimum(1.0, rows * precision + (1.0 - precision) * self._shares[target])
 
     def predict(self, layer: int, horizon: int) -> Forecast:
         """Stale choices of the tokens, hedged by the moving average; see `Predictor.predict`."""

@@ -136,7 +136,7 @@ def test_stale_gate_learns_how_far_to_trust_a_layer():
 
 
 def test_unknown_names_and_missing_parts_are_refused():
-    with pytest.raises(ValueError, match="expected a predictor among oracle, popularity"):
+    with pytest.raises(ValueError, match="expected a predictor among moving-average, oracle"):
         make_predictor("crystal-ball", context())
     bare = PredictorContext(layers=LAYERS, experts=EXPERTS, top_k=TOP_K)
     for name, missing in (("oracle", "a recorded pass"), ("stale-gate", "a model whose gates")):
