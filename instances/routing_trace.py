@@ -12,7 +12,9 @@ import numpy.typing as npt
 from prescope.formulation.checks import require_int
 
 NOT_RECORDED = -1
-"""Expert id of an entry that was not recorded."""
+"""Expert id of an entry, or token id of a position, that was not recorded."""
+
+_BLOCK = 1 << 16
 
 
 class Phase(IntEnum):
@@ -57,7 +59,10 @@ class TraceMeta:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RoutingTrace:
-    """Routing of ``T`` tokens through ``L`` MoE layers, ``K`` experts each. Arrays become read-only copies.
+    """Routing of ``T`` tokens through ``L`` MoE layers, ``K`` experts each.
+
+    Arrays become read-only copies; read-only ones of the right type that own their memory are kept as they
+    are.
 
     Parameters
     ----------
@@ -75,7 +80,7 @@ class RoutingTrace:
     hidden
         Gating inputs, float16 or float32 ``[T, L, H]``.
     token_ids
-        Token of the vocabulary that each position was given, int32 ``[T]``.
+        Token of the vocabulary that each position was given, int32 ``[T]``; `NOT_RECORDED` where unknown.
     expert_bytes, dense_bytes
         Bytes of one expert, and of everything else, per layer; int64 ``[L]``.
     meta
@@ -111,11 +116,11 @@ class RoutingTrace:
         if self.padding.size == 0:
             object.__setattr__(self, "padding", np.zeros(tokens, dtype=np.bool_))
         self._require("padding", self.padding, (tokens,), "b")
-        self._own("padding", np.array(self.padding))
+        self._own("padding", self.padding, np.bool_)
         self._floats("topk_weights", (tokens, layers, width))
         self._floats("hidden", (tokens, layers, None))
         if self.token_ids is not None:
-            self._integers("token_ids", (tokens,), 0, np.iinfo(np.int32).max, np.int32)
+            self._integers("token_ids", (tokens,), NOT_RECORDED, np.iinfo(np.int32).max, np.int32)
         for name in ("expert_bytes", "dense_bytes"):
             if getattr(self, name) is not None:
                 self._integers(name, (layers,), 1 if name == "expert_bytes" else 0, 2**50, np.int64)
@@ -144,18 +149,19 @@ class RoutingTrace:
             raise ValueError(
                 f"expected {name} in [{low}, {high}], got values in [{array.min()}, {array.max()}]"
             )
-        return self._own(name, array.astype(dtype))
+        return self._own(name, array, dtype)
 
     def _floats(self, name: str, shape: tuple[int | None, ...]) -> None:
         array = getattr(self, name)
         if array is None:
             return
+        tokens = self.tokens
         self._require(name, array, shape, "f")
         if array.dtype.itemsize not in (2, 4):
             raise ValueError(f"expected {name} in float16 or float32, got {array.dtype}")
-        if not np.isfinite(array).all():
+        if not all(np.isfinite(array[at : at + _BLOCK]).all() for at in range(0, tokens, _BLOCK)):
             raise ValueError(f"expected finite {name}, got NaN or infinity")
-        self._own(name, np.array(array))
+        self._own(name, array, array.dtype.newbyteorder("=").type)
 
     def _require(self, name: str, array: Any, shape: tuple[int | None, ...], kinds: str) -> None:
         if not isinstance(array, np.ndarray) or array.dtype.kind not in kinds:
@@ -169,21 +175,31 @@ class RoutingTrace:
             wanted = ", ".join("any" if size is None else str(size) for size in shape)
             raise ValueError(f"expected {name} of shape [{wanted}], got {array.shape}")
 
-    def _own(self, name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        array.flags.writeable = False
+    def _own(self, name: str, array: npt.NDArray[Any], dtype: type[Any]) -> npt.NDArray[Any]:
+        # Large traces exist once: what nobody can write to is not copied.
+        if array.flags.writeable or not array.flags.owndata or array.dtype != np.dtype(dtype):
+            array = np.array(array, dtype=dtype)
+            array.flags.writeable = False
         object.__setattr__(self, name, array)
         return array
 
 
 def _require_distinct(ids: npt.NDArray[np.int16]) -> None:
-    ordered = np.sort(ids, axis=2)
-    twice = (ordered[..., 1:] == ordered[..., :-1]) & (ordered[..., 1:] != NOT_RECORDED)
-    if twice.any():
-        token, layer, _ = (int(at) for at in np.argwhere(twice)[0])
-        raise ValueError(
-            f"expected distinct experts per token and layer, got {ids[token, layer].tolist()} "
-            f"for token {token} in layer {layer}"
-        )
+    for start in range(0, len(ids), _BLOCK):
+        twice = twice_chosen(ids[start : start + _BLOCK])
+        if twice.any():
+            token, layer = (int(at) for at in np.argwhere(twice)[0])
+            raise ValueError(
+                f"expected distinct experts per token and layer, got {ids[start + token, layer].tolist()} "
+                f"for token {start + token} in layer {layer}"
+            )
+
+
+def twice_chosen(ids: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Where an expert is among the ``[..., k]`` chosen ones more than once, bool ``[...]``."""
+    ordered = np.sort(ids, axis=-1)
+    twice: npt.NDArray[np.bool_] = ((ordered[..., 1:] == ordered[..., :-1]) & (ordered[..., 1:] >= 0)).any(-1)
+    return twice
 
 
 def _preview(array: npt.NDArray[Any]) -> str:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
 import json
-import math
 import os
-import struct
-import zipfile
-import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from prescope.instances._atomic import atomic_file
+from prescope.instances._npz import (
+    DAMAGED,
+    Arrays,
+    ArraySource,
+    InMemory,
+    checked_blocks,
+    read_npz,
+    write_npz,
+)
 from prescope.instances.file_error import InstanceFileError
-from prescope.instances.limits import MAX_TRACE_BYTES
 from prescope.instances.routing_trace import NOT_RECORDED, RoutingTrace, TraceMeta
 
 TRACE_FORMAT = "prescope-routing-trace"
@@ -27,26 +31,13 @@ VERSION = 2
 """Version 2 may hold ``token_ids``; a trace without them is still written as version 1."""
 
 _BYTE_SENTINEL = 255
+_MAX_META_BYTES = 1 << 22
 _REQUIRED = ("topk_ids", "seq_offsets", "phase")
 _SINCE_2 = ("token_ids",)
 _OPTIONAL = ("topk_weights", "padding", "hidden", "expert_bytes", "dense_bytes", *_SINCE_2)
 _OTHER_NAMES = {"topk_probs": "topk_weights"}
-_DAMAGED = "The file is damaged: fetch it again, or record it again"
 _LAYOUT = "docs/instances.md describes the arrays"
 _META_FIELDS = {"format", "version", "sha256"} | {field.name for field in dataclasses.fields(TraceMeta)}
-
-# What the standard library raises for archives that are damaged, encrypted or of another kind.
-_ARCHIVE_ERRORS = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    UnicodeDecodeError,
-)
-
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 def read_trace(path: str | os.PathLike[str]) -> RoutingTrace:
@@ -61,14 +52,17 @@ def read_trace(path: str | os.PathLike[str]) -> RoutingTrace:
     InstanceFileError
         When it is missing, truncated, altered, from a newer version, too large or against the layout.
     """
-    arrays = _read_arrays(Path(path))
+    arrays = read_npz(Path(path))
     meta_array = arrays.pop("meta", None)
     if meta_array is None or meta_array.ndim != 0 or meta_array.dtype.kind != "U":
         raise InstanceFileError(path, "meta", "expected one JSON text, got none", _LAYOUT)
+    if meta_array.nbytes > _MAX_META_BYTES:
+        got = f"expected a JSON text of at most {_MAX_META_BYTES} bytes, got {meta_array.nbytes}"
+        raise InstanceFileError(path, "meta", got, _LAYOUT)
     try:
         meta = json.loads(str(meta_array))
     except (ValueError, RecursionError) as error:
-        raise InstanceFileError(path, "meta", f"expected JSON, got {error}", _DAMAGED) from error
+        raise InstanceFileError(path, "meta", f"expected JSON, got {error}", DAMAGED) from error
     if not isinstance(meta, dict):
         raise InstanceFileError(path, "meta", f"expected an object, got {type(meta).__name__}", _LAYOUT)
     if "format" in meta:
@@ -87,8 +81,9 @@ def read_trace(path: str | os.PathLike[str]) -> RoutingTrace:
         if known["topk_ids"].dtype == np.uint8:
             if meta["experts"] > _BYTE_SENTINEL:
                 raise ValueError(f"expected int16 topk_ids for {meta['experts']} experts, got uint8")
-            ids = known["topk_ids"].astype(np.int16)
+            ids = known.pop("topk_ids").astype(np.int16)
             ids[ids == _BYTE_SENTINEL] = NOT_RECORDED
+            ids.flags.writeable = False
             known["topk_ids"] = ids
         return RoutingTrace(meta=TraceMeta(**meta), **known)
     except (ValueError, TypeError) as error:
@@ -105,37 +100,52 @@ def write_trace(path: str | os.PathLike[str], trace: RoutingTrace) -> str:
     OSError
         When the folder cannot be written to.
     """
-    target = Path(path)
-    if target.suffix != ".npz":
-        raise InstanceFileError(path, "file", "expected a name ending in .npz", "Rename it")
-    arrays: Arrays = {"topk_ids": _compact(trace)}
+    arrays: Arrays = {"topk_ids": compact_ids(trace.topk_ids, trace.meta.experts)}
     for name in ("seq_offsets", "phase", *_OPTIONAL):
         array = getattr(trace, name)
         if array is not None:
             arrays[name] = array
+    return write_arrays(path, trace.meta, {name: InMemory(array) for name, array in arrays.items()})
+
+
+def write_arrays(path: str | os.PathLike[str], meta: TraceMeta, arrays: Mapping[str, ArraySource]) -> str:
+    """Write a trace whose arrays need not be in memory; see `write_trace`.
+
+    Parameters
+    ----------
+    meta
+        What it was recorded from.
+    arrays
+        By the names of `RoutingTrace`, ``topk_ids`` as `compact_ids` makes them. That they make a valid trace
+        is the caller's to know.
+    """
+    target = Path(path)
+    if target.suffix != ".npz":
+        raise InstanceFileError(path, "file", "expected a name ending in .npz", "Rename it")
     version = VERSION if any(name in arrays for name in _SINCE_2) else 1
-    meta: dict[str, Any] = {"format": TRACE_FORMAT, "version": version, **dataclasses.asdict(trace.meta)}
-    meta["sha256"] = _digest(meta, arrays)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, meta=np.array(json.dumps(meta)), **arrays)
+    document: dict[str, Any] = {"format": TRACE_FORMAT, "version": version, **dataclasses.asdict(meta)}
+    document["sha256"] = _digest(document, arrays)
+    text = np.array(json.dumps(document))
+    if text.nbytes > _MAX_META_BYTES:
+        got = f"expected at most {_MAX_META_BYTES} bytes of meta, got {text.nbytes}"
+        raise InstanceFileError(path, "meta", got, "Shorten the source or the notes")
     with atomic_file(target) as stream:
-        stream.write(buffer.getbuffer())
-    return str(meta["sha256"])
+        write_npz(stream, [("meta", InMemory(text)), *arrays.items()])
+    return str(document["sha256"])
 
 
-def _compact(trace: RoutingTrace) -> npt.NDArray[Any]:
-    if trace.meta.experts > _BYTE_SENTINEL:
-        return trace.topk_ids
-    return np.where(trace.topk_ids == NOT_RECORDED, _BYTE_SENTINEL, trace.topk_ids).astype(np.uint8)
+def compact_ids(ids: npt.NDArray[np.int16], experts: int) -> npt.NDArray[Any]:
+    """Expert ids as files hold them: bytes with 255 for "not recorded" where that is enough, else int16."""
+    if experts > _BYTE_SENTINEL:
+        return ids
+    return np.where(ids == NOT_RECORDED, np.int16(_BYTE_SENTINEL), ids).astype(np.uint8)
 
 
-def _digest(meta: dict[str, Any], arrays: Arrays) -> str:
+def _digest(meta: dict[str, Any], arrays: Mapping[str, ArraySource]) -> str:
     content = {key: value for key, value in meta.items() if key != "sha256"}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
-    for name in sorted(arrays):
-        array = arrays[name]
-        digest.update(f"\0{name} {array.dtype.str} {array.shape}\0".encode())
-        digest.update(np.ascontiguousarray(array).data)
+    for block in checked_blocks(arrays):
+        digest.update(block)
     return digest.hexdigest()
 
 
@@ -158,9 +168,9 @@ def _check_own(path: str | os.PathLike[str], meta: dict[str, Any], arrays: Array
         odd = sorted(set(meta) ^ _META_FIELDS)
         got = f"expected exactly the fields {sorted(_META_FIELDS)}, differing in {odd}"
         raise InstanceFileError(path, "meta", got, _LAYOUT)
-    if meta["sha256"] != _digest(meta, arrays):
+    if meta["sha256"] != _digest(meta, {name: InMemory(array) for name, array in arrays.items()}):
         got = f"expected the checksum of the content, got {str(meta['sha256'])[:64]!r}"
-        raise InstanceFileError(path, "meta.sha256", got, _DAMAGED)
+        raise InstanceFileError(path, "meta.sha256", got, DAMAGED)
     for name in ("format", "version", "sha256"):
         del meta[name]
     for name, value in meta.items():
@@ -183,54 +193,3 @@ def _adopt(path: str | os.PathLike[str], meta: dict[str, Any]) -> dict[str, Any]
         "source": "; ".join(origin),
         "notes": str(meta.get("note", "")),
     }
-
-
-def _read_arrays(path: Path) -> Arrays:
-    try:
-        if not path.is_file():
-            problem = "expected a regular file, got none"
-            raise InstanceFileError(path, "file", problem, "Check the path")
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-            size_bytes = sum(entry.file_size for entry in entries)
-            if size_bytes > MAX_TRACE_BYTES or len(entries) > 64:
-                problem = (
-                    f"expected at most {MAX_TRACE_BYTES} bytes in 64 arrays, "
-                    f"got {size_bytes} in {len(entries)}"
-                )
-                raise InstanceFileError(path, "file", problem, "Split the trace")
-            arrays: Arrays = {}
-            for entry in entries:
-                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    raise zipfile.BadZipFile(f"compression method {entry.compress_type}")
-                name = entry.filename.removesuffix(".npy")
-                if name in arrays:
-                    raise InstanceFileError(path, name[:60], "expected one array, got two", _DAMAGED)
-                arrays[name] = _array(path, name, archive.read(entry))
-            return arrays
-    except _ARCHIVE_ERRORS as error:
-        raise InstanceFileError(path, "file", f"expected an npz archive, got {error}", _DAMAGED) from error
-    except OSError as error:
-        problem = f"expected a readable file, got {error.strerror}"
-        raise InstanceFileError(path, "file", problem, "Check the path and the permissions") from error
-
-
-def _array(path: Path, name: str, data: bytes) -> npt.NDArray[Any]:
-    """Parse one ``.npy`` entry; the header's claim is compared with the bytes before it is believed."""
-    stream = io.BytesIO(data)
-    try:
-        version = np.lib.format.read_magic(stream)
-        if version == (1, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-        elif version == (2, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
-        else:
-            raise ValueError(f"array format {version}")
-        body = len(data) - stream.tell()
-        if dtype.hasobject or min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != body:
-            raise ValueError(f"{shape} of {dtype} in {body} bytes")
-        array = np.frombuffer(data, dtype=dtype, offset=stream.tell(), count=math.prod(shape))
-        return array.reshape(shape, order="F" if fortran else "C")
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, OverflowError) as error:
-        problem = f"expected an array of plain numbers, got {str(error)[:200]}"
-        raise InstanceFileError(path, name[:60], problem, _DAMAGED) from error

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prescope.instances import InstanceFileError, RoutingTrace, TraceMeta, read_trace, write_trace
+from prescope.instances._npz import InMemory
 from prescope.instances.trace_file import _digest
 
 MUTANTS = int(os.environ.get("MUTANTS", "300"))
@@ -80,7 +81,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "hidden of other layers": ({"hidden": np.zeros((17, 2, 4), dtype=np.float16)}, r"hidden of shape"),
     "float tokens": ({"token_ids": np.zeros(17)}, "integer array, got float64"),
     "too few tokens": ({"token_ids": np.zeros(16, dtype=int)}, r"token_ids of shape \[17\]"),
-    "negative token": ({"token_ids": np.full(17, -1)}, r"token_ids in \[0, "),
+    "negative token": ({"token_ids": np.full(17, -2)}, r"token_ids in \[-1, "),
     "bytes of other layers": ({"expert_bytes": np.ones(2, dtype=int)}, "expert_bytes of shape"),
     "no bytes": ({"expert_bytes": np.zeros(3, dtype=int)}, r"expert_bytes in \[1"),
     "a list": ({"phase": [0] * 17}, "got list"),
@@ -98,6 +99,10 @@ def archive(meta: Any, **arrays: np.ndarray[Any, Any]) -> bytes:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, meta=np.array(json.dumps(meta)), **arrays)
     return buffer.getvalue()
+
+
+def checksum(meta: Any, arrays: dict[str, Any]) -> str:
+    return _digest(meta, {name: InMemory(array) for name, array in arrays.items()})
 
 
 def own_parts(trace: RoutingTrace) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -119,7 +124,7 @@ def test_wrong_meta_is_named(tmp_path: Path, case: str) -> None:
     change, field, message = META_WRONG[case]
     meta, arrays = own_parts(example_trace(everything=False))
     meta |= change
-    meta["sha256"] = _digest(meta, arrays)
+    meta["sha256"] = checksum(meta, arrays)
     path = tmp_path / "x.npz"
     path.write_bytes(archive(meta, **arrays))
     with pytest.raises(InstanceFileError, match=message) as caught:
@@ -137,7 +142,7 @@ def test_version_is_the_oldest_that_holds_the_content(tmp_path: Path) -> None:
         assert same_trace(read_trace(tmp_path / "x.npz"), trace)
     meta, arrays = own_parts(whole)
     arrays["token_ids"] = whole.token_ids
-    meta["sha256"] = _digest(meta, arrays)
+    meta["sha256"] = checksum(meta, arrays)
     (tmp_path / "x.npz").write_bytes(archive(meta, **arrays))
     with pytest.raises(InstanceFileError, match="expected version 2 for token_ids, got 1"):
         read_trace(tmp_path / "x.npz")
@@ -145,7 +150,7 @@ def test_version_is_the_oldest_that_holds_the_content(tmp_path: Path) -> None:
 
 def test_altered_array_does_not_match_its_checksum(tmp_path: Path) -> None:
     meta, arrays = own_parts(example_trace(everything=False))
-    meta["sha256"] = _digest(meta, arrays)
+    meta["sha256"] = checksum(meta, arrays)
     path = tmp_path / "x.npz"
     path.write_bytes(archive(meta, **arrays))
     read_trace(path)
@@ -162,7 +167,7 @@ def test_arrays_too_few_too_many_or_twice_are_refused(tmp_path: Path, name: str)
         del arrays[name]
     else:
         arrays[name] = arrays["topk_weights"]
-    meta["sha256"] = _digest(meta, arrays)
+    meta["sha256"] = checksum(meta, arrays)
     path = tmp_path / "x.npz"
     path.write_bytes(archive(meta, **arrays))
     with pytest.raises(InstanceFileError, match="expected the arrays topk_ids, seq_offsets, phase, got"):
@@ -218,14 +223,21 @@ def test_hostile_archives_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as whole:
         whole.writestr("topk_ids.npy", claim.ljust(127) + b"\n" + bytes(80))
     refused(r"\(9000000000,\) of int64 in 80 bytes")
+    for odd in (np.zeros(3, dtype="V8"), np.zeros(3, dtype="M8[s]"), np.zeros(3, dtype="c16")):
+        np.savez(path, topk_ids=odd)
+        refused("expected an array of plain numbers")
+    with zipfile.ZipFile(path, "w") as whole:
+        for number in range(2000):
+            whole.writestr(f"an entry with a long name, number {number}", b"")
+    refused(r"at most 64 arrays, got \d+ bytes of names")
     with pytest.raises(InstanceFileError, match=r"\.npz"):
         write_trace(tmp_path / "x.zip", example_trace())
 
 
 def test_size_after_decompression_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import prescope.instances.trace_file as trace_file
+    import prescope.instances._npz as npz
 
-    monkeypatch.setattr(trace_file, "MAX_TRACE_BYTES", 10**5)
+    monkeypatch.setattr(npz, "MAX_TRACE_BYTES", 10**5)
     np.savez_compressed(tmp_path / "bomb.npz", topk_ids=np.zeros(10**6))
     with pytest.raises(InstanceFileError, match="expected at most 100000 bytes"):
         read_trace(tmp_path / "bomb.npz")
@@ -258,7 +270,7 @@ def test_altered_arrays_are_refused_or_mean_what_they_say(tmp_path: Path) -> Non
             arrays[name] = altered(arrays[name], rng)
         else:
             meta[name] += rng.choice([-1, 1])
-        meta["sha256"] = _digest(meta, arrays)
+        meta["sha256"] = checksum(meta, arrays)
         path.write_bytes(archive(meta, **arrays))
         try:
             trace = read_trace(path)
