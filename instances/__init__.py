@@ -27,6 +27,12 @@ from prescope.instances.synthetic import (
     synthetic_popularity,
     synthetic_settings,
 )
+from prescope.instances.synthetic_routing import (
+    RoutingRecipe,
+    fitted_recipe,
+    recipe_names,
+    synthetic_trace,
+)
 from prescope.instances.trace_file import read_trace, write_trace
 from prescope.instances.verify_library import LibraryFault, verify_library
 
@@ -47,12 +53,14 @@ __all__ = [
     "Phase",
     "PlanFile",
     "Provenance",
+    "RoutingRecipe",
     "RoutingTrace",
     "SyntheticSettings",
     "TraceMeta",
     "build_instances",
     "choose_residents",
     "decode_batches",
+    "fitted_recipe",
     "instance_digest",
     "library_root",
     "list_library",
@@ -64,10 +72,12 @@ __all__ = [
     "read_instance",
     "read_plan",
     "read_trace",
+    "recipe_names",
     "synthetic_demand",
     "synthetic_instance",
     "synthetic_popularity",
     "synthetic_settings",
+    "synthetic_trace",
     "verify_library",
     "write_costs",
     "write_index",
