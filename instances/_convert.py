@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from prescope.formulation import (
     CostModel,
@@ -63,6 +64,7 @@ def instance_record(instance: Instance) -> schema.InstanceRecord:
             probabilities=predicted.probabilities.tolist(),
             expected_tokens=predicted.expected_tokens.tolist(),
         ),
+        prediction_ns=list(instance.prediction_ns) or UNSET,
     )
 
 
@@ -83,7 +85,8 @@ def instance_from_record(record: schema.InstanceRecord) -> Instance:
         costs = costs_from_record(record.costs)
         if costs.layers != layers:
             raise ValueError(f"expected costs for {layers} layers, got {costs.layers}")
-        _require_64_bits(costs, demand, record.link_ready_ns)
+        predictions_ns = 0 if isinstance(record.prediction_ns, UnsetType) else sum(record.prediction_ns)
+        _require_64_bits(costs, demand, record.link_ready_ns + predictions_ns)
     with at_field("instance.predicted"):
         predicted = _predicted(record.predicted, layers, experts)
     with at_field("instance.residents"):
@@ -102,6 +105,7 @@ def instance_from_record(record: schema.InstanceRecord) -> Instance:
             host_computes=record.host_computes,
             link_ready_ns=record.link_ready_ns,
             predicted=predicted,
+            prediction_ns=() if isinstance(record.prediction_ns, UnsetType) else tuple(record.prediction_ns),
         )
 
 
@@ -163,9 +167,9 @@ def _require_width(rows: Sequence[Sequence[float]], experts: int) -> None:
             raise ValueError(f"expected {experts} experts in every layer, got {len(row)} in layer {layer}")
 
 
-def _require_64_bits(costs: CostModel, demand: Demand, link_ready_ns: int) -> None:
+def _require_64_bits(costs: CostModel, demand: Demand, other_ns: int) -> None:
     """Refuse costs whose sum over everything the batch could do does not fit the evaluator's integers."""
-    total_ns = link_ready_ns
+    total_ns = other_ns
     for layer in range(costs.layers):
         total_ns += costs.dense_ns(layer, demand.batch_tokens)
         tokens, experts = np.unique(demand.counts[layer], return_counts=True)

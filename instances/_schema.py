@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from prescope.instances.limits import (
     MAX_BYTES,
@@ -106,6 +106,8 @@ class InstanceRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     host_computes: bool
     link_ready_ns: Duration
     predicted: PredictedRecord | None
+    # Absent where predictions cost nothing, so that files written before it existed keep their checksums.
+    prediction_ns: Annotated[list[Duration], Meta(min_length=1, max_length=MAX_LAYERS)] | UnsetType = UNSET
 
 
 class ProvenanceRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -88,6 +88,7 @@ class ProgramBuilder:
         self._handed_over = tuple(slot_place(slot) for slot in range(slots)) if carry else ()
         self._initial: tuple[tuple[int, int, int], ...] = ()
         self._step = StepOps()
+        self._last_on_host: int | None = None
         self._gate_tokens = 0
         self._expected = "begin_step"
 
@@ -109,6 +110,7 @@ class ProgramBuilder:
         self._require("begin_step")
         self._initial = self._contents.begin_step()
         self._step = StepOps()
+        self._last_on_host = None
         self._gate_tokens = batch_tokens
         self._step.add(OpKind.FORK, CALLER, wave=-1, layer=-1, writes=self._handed_over)
         for copy in copies:
@@ -131,7 +133,8 @@ class ProgramBuilder:
             CALLER,
             wave=layer,
             layer=layer,
-            waits=(self._step.last[GPU], self._step.last[CPU]),
+            # Not for the host's predictions: they run beside the layers.
+            waits=(self._step.last[GPU], self._last_on_host),
             reads=_OUTPUTS,
             writes=_INPUT,
             predicted_ns=self._costs.dense_ns(layer, self._gate_tokens),
@@ -144,6 +147,7 @@ class ProgramBuilder:
         gpu: Sequence[tuple[int, int]] = (),
         cpu: Sequence[tuple[int, int]] = (),
         copies: Sequence[tuple[int, int, int]] = (),
+        prediction_ns: int = 0,
     ) -> tuple[Op, ...]:
         """What is decided at the gate of a layer.
 
@@ -155,6 +159,8 @@ class ProgramBuilder:
             ``(layer, expert, slot)`` of the copies to be made from now on, in link order, for this layer and
             later ones. A slot may be taken over once its expert is computed or its layer's gate has passed
             without using it.
+        prediction_ns
+            Length of the prediction that the host makes after its experts; 0 for none.
 
         Returns
         -------
@@ -189,12 +195,16 @@ class ProgramBuilder:
             self._copy(layer, copy, needed)
         for expert, tokens in cpu:
             duration = self._costs.cpu_ns(layer, tokens)
-            self._compute(layer, expert, None, CPU, (dense,), duration)
+            self._last_on_host = self._compute(layer, expert, None, CPU, (dense,), duration).id
+        if prediction_ns:
+            self._step.add(
+                OpKind.PREDICT, CPU, wave=layer, layer=layer, waits=(dense,), predicted_ns=prediction_ns
+            )
         self._expected = f"dense {layer + 1}" if layer + 1 < self._layers else "end_step"
         return tuple(self._step.ops[first:])
 
     def end_step(self) -> Op:
-        """Close the step: the caller's stream waits for device and host.
+        """Close the step: the caller's stream waits for device and host, predictions included.
 
         It does not wait for copies nobody needs, unless contents outlive the step.
 

@@ -52,6 +52,7 @@ def build_step(
             gpu=[(expert, int(counts[layer, expert])) for expert in layer_plan.gpu],
             cpu=[(expert, int(counts[layer, expert])) for expert in layer_plan.cpu],
             copies=copies.get(layer, ()),
+            prediction_ns=instance.prediction_ns[layer] if instance.prediction_ns else 0,
         )
     builder.end_step()
 

@@ -52,6 +52,7 @@ def hazards(first: Program, second: Program | None = None) -> Iterator[str]:
     ]
     writer: dict[str, int] = {}
     readers: dict[str, list[int]] = {}
+    yield from _prediction_hazards(ops, before, offset)
     for index, op in enumerate(ops):
         seen = before[index]
         for place in op.reads:
@@ -87,6 +88,26 @@ def _ancestors(steps: tuple[Program, ...]) -> list[int]:
             last[op.stream] = len(before)
             before.append(known)
     return before
+
+
+def _prediction_hazards(ops: tuple[Op, ...], before: list[int], offset: int) -> Iterator[str]:
+    """A prediction comes after its layer's gate and before its step's end.
+
+    It keeps what the gate handed to it, so there is no location that could be overwritten meanwhile.
+    """
+    gate, open_predictions = -1, 0
+    for index, op in enumerate(ops):
+        where = f"{op.describe()} in step {int(index >= offset)}"
+        if op.kind is OpKind.DENSE:
+            gate = index
+        elif op.kind is OpKind.PREDICT:
+            open_predictions |= 1 << index
+            if gate < 0 or ops[gate].layer != op.layer or not before[index] >> gate & 1:
+                yield f"expected {where} after its layer's gate, got no order"
+        elif op.kind is OpKind.JOIN:
+            if open_predictions & ~before[index]:
+                yield f"expected {where} after the step's predictions, got no order"
+            open_predictions = 0
 
 
 def _missing_contents(first: Program, second: Program) -> Iterator[str]:

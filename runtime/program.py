@@ -31,6 +31,7 @@ class OpKind(StrEnum):
     DENSE = "dense"
     COPY = "copy"
     COMPUTE = "compute"
+    PREDICT = "predict"
 
 
 class Stream(StrEnum):
@@ -55,7 +56,7 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Gate at which it is issued: a layer, or -1 for the start of the step.
     layer, expert
         Whose work it is; ``expert`` is ``None`` for everything but copies and computations, ``layer`` is -1
-        for ``fork`` and the number of layers for ``join``.
+        for ``fork`` and the number of layers for ``join``. A prediction is that after its layer's gate.
     slot
         Device buffer written by a copy or read by a computation; ``None`` for residents and host work.
     waits

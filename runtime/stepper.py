@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from prescope.runtime.backends.base import Backend, Ticket, Work
 from prescope.runtime.builder import ProgramBuilder
@@ -59,9 +59,12 @@ class Stepper:
         cpu: Sequence[tuple[int, int]] = (),
         copies: Sequence[tuple[int, int, int]] = (),
         work: Mapping[int, Work] | None = None,
+        prediction_ns: int = 0,
+        predict: Callable[[], None] | None = None,
     ) -> Ticket:
         """Issue the decisions of a gate: see `ProgramBuilder.wave` and `Backend.submit`."""
-        return self._backend.submit(self._builder.wave(layer, gpu=gpu, cpu=cpu, copies=copies), work)
+        ops = self._builder.wave(layer, gpu=gpu, cpu=cpu, copies=copies, prediction_ns=prediction_ns)
+        return self._backend.submit(ops, work, predict)
 
     def wait(self, ticket: Ticket, timeout_s: float | None = None) -> None:
         """Block until the layer is computed."""

@@ -18,6 +18,7 @@ LETTERS = {
     Origin.PREFETCHED: "p",
     Origin.ON_DEMAND: "o",
     Origin.HOST: "c",
+    Origin.PREDICTION: "f",
     Origin.UNUSED: "x",
 }
 STYLES = {
@@ -26,6 +27,7 @@ STYLES = {
     Origin.PREFETCHED: "cyan",
     Origin.ON_DEMAND: "yellow",
     Origin.HOST: "magenta",
+    Origin.PREDICTION: "blue",
     Origin.UNUSED: "red",
 }
 LANES = (Lane.LINK, Lane.GPU, Lane.CPU)

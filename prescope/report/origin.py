@@ -16,6 +16,7 @@ class Origin(StrEnum):
     PREFETCHED = "prefetched"
     ON_DEMAND = "on demand"
     HOST = "cpu"
+    PREDICTION = "prediction"
     UNUSED = "unused copy"
 
 
@@ -52,6 +53,8 @@ def mark(schedule: Schedule) -> tuple[MarkedTask, ...]:
     def origin(task: Task) -> Origin:
         if task.kind is TaskKind.DENSE:
             return Origin.DENSE
+        if task.kind is TaskKind.PREDICT:
+            return Origin.PREDICTION
         if task.lane is Lane.CPU:
             return Origin.HOST
         key = task.layer, task.expert

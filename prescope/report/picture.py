@@ -17,6 +17,7 @@ COLOURS = {
     Origin.PREFETCHED: "#1a9fbf",
     Origin.ON_DEMAND: "#f2a600",
     Origin.HOST: "#a142f4",
+    Origin.PREDICTION: "#7b8794",
     Origin.UNUSED: "#ea4335",
 }
 LANES = (Lane.CPU, Lane.GPU, Lane.LINK)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from prescope.runtime.backends._node import Node
 from prescope.runtime.backends.base import Work
 from prescope.runtime.errors import ContentError, OrderError
-from prescope.runtime.program import Op, Stream
+from prescope.runtime.program import Op, OpKind, Stream
 from prescope.runtime.store import host_row
 
 if TYPE_CHECKING:
@@ -17,8 +18,17 @@ if TYPE_CHECKING:
     from prescope.runtime.store import ExpertStore
 
 
+def work_of(op: Op, work: Mapping[int, Work], predict: Callable[[], None] | None) -> Work | None:
+    """What an operation has to do, ``None`` for nothing but its own job."""
+    if op.kind is OpKind.PREDICT:
+        return None if predict is None else lambda _: predict()
+    return None if op.expert is None else work.get(op.expert)
+
+
 def compute(store: ExpertStore, arena: DeviceArena, node: Node) -> None:
     """Compute one expert from where its lane reads: on the device its slot or resident row, else the host's.
+
+    A prediction reads no weights.
 
     Raises
     ------
@@ -26,6 +36,10 @@ def compute(store: ExpertStore, arena: DeviceArena, node: Node) -> None:
         When there is no work and the weights are not the expert's.
     """
     op = node.op
+    if op.kind is OpKind.PREDICT:
+        if node.work is not None:
+            node.work({})
+        return
     expert = _expert(op)
     if op.stream is Stream.CPU:
         row = host_row(store, op.layer, expert)

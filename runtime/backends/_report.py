@@ -12,7 +12,12 @@ from prescope.runtime.store import ExpertStore
 from prescope.runtime.trace import StepTrace, Violations
 
 _LANES = {Stream.CALLER: Lane.GPU, Stream.GPU: Lane.GPU, Stream.CPU: Lane.CPU, Stream.LINK: Lane.LINK}
-_KINDS = {OpKind.DENSE: TaskKind.DENSE, OpKind.COPY: TaskKind.COPY, OpKind.COMPUTE: TaskKind.COMPUTE}
+_KINDS = {
+    OpKind.DENSE: TaskKind.DENSE,
+    OpKind.COPY: TaskKind.COPY,
+    OpKind.COMPUTE: TaskKind.COMPUTE,
+    OpKind.PREDICT: TaskKind.PREDICT,
+}
 
 
 def violation_kind(node: Node) -> str:
@@ -95,8 +100,12 @@ def _task(node: Node, model_ns: Callable[[int], int]) -> Task:
 def _layer_ends(tasks: Sequence[Task]) -> tuple[int, ...]:
     ends: dict[int, int] = {}
     for task in tasks:
-        if task.kind is not TaskKind.COPY:
+        if task.kind in (TaskKind.DENSE, TaskKind.COMPUTE):
             ends[task.layer] = max(ends.get(task.layer, 0), task.end_ns)
+    if ends:
+        # The last layer's end is the step's, which waits for the predictions too.
+        predictions = [task.end_ns for task in tasks if task.kind is TaskKind.PREDICT]
+        ends[max(ends)] = max(ends[max(ends)], *predictions, 0)
     return tuple(ends[layer] for layer in sorted(ends))
 
 

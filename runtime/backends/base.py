@@ -60,7 +60,12 @@ class Backend(Protocol):
     def dense_end(self, op: Op) -> None:
         """The caller has done that work; blocks until it also has the modelled length."""
 
-    def submit(self, ops: Sequence[Op], work: Mapping[int, Work] | None = None) -> Ticket:
+    def submit(
+        self,
+        ops: Sequence[Op],
+        work: Mapping[int, Work] | None = None,
+        predict: Callable[[], None] | None = None,
+    ) -> Ticket:
         """Issue the operations of one gate and return at once.
 
         Parameters
@@ -70,6 +75,8 @@ class Backend(Protocol):
         work
             What each expert computes, by expert. Without it every computation reads its weights and checks
             that they are exactly those of its layer and expert in the host store.
+        predict
+            What the gate's prediction does, if there is one; without it the host only takes the time.
         """
 
     def wait(self, ticket: Ticket, timeout_s: float | None = None) -> None:

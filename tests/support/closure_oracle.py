@@ -32,6 +32,15 @@ def closure_finds(first: Program, second: Program) -> bool:
             final = [w for w in writers if not any(order.has_edge(w, other) for other in writers)]
             if [_brings(steps, *ops[w], op.slot) for w in final] != [(step, op.layer, op.expert)]:
                 return True
+    for index, (step, op) in enumerate(ops):
+        if op.kind is OpKind.PREDICT:
+            ends = {OpKind.DENSE: op.layer, OpKind.JOIN: first.layers}
+            before, after = (
+                next(i for i, (s, o) in enumerate(ops) if (s, o.kind, o.layer) == (step, kind, layer))
+                for kind, layer in ends.items()
+            )
+            if not (order.has_edge(before, index) and order.has_edge(index, after)):
+                return True
     left = [(slot, *owner) for slot, owner in first.final().items()]
     return not set(second.initial) <= set(left)
 

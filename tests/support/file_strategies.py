@@ -84,6 +84,7 @@ def instances(draw: st.DrawFn) -> Instance:
         host_computes=host_computes,
         link_ready_ns=draw(durations),
         predicted=draw(st.none() | predictions(layers, experts)),
+        prediction_ns=draw(st.just([]) | st.lists(durations, min_size=layers, max_size=layers)),
     )
 
 

@@ -21,8 +21,8 @@ from prescope.runtime.backends.sim import SimBackend, SimOptions
 
 
 def feasible_case(seed: int, **limits: int) -> tuple[Instance, Plan] | None:
-    """A random instance with a plan, or None when the plan deadlocks."""
-    instance = make_instance(seeded(seed), **limits)
+    """A random instance with a plan, or None when the plan deadlocks; the host predicts in every third."""
+    instance = make_instance(seeded(seed), **{"predictions": seed % 3 == 0, **limits})
     plan = plan_for(instance, seed)
     return None if plan is None else (instance, plan)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from prescope.runtime.arena import DeviceArena
 from prescope.runtime.backends._node import Node
@@ -74,8 +74,13 @@ class DiskBackend(ThreadedBackend):
                 self._threads_before = torch.get_num_threads()
             torch.set_num_threads(wanted)
 
-    def _add(self, ops: Sequence[Op], work: Mapping[int, Work] | None) -> list[Node]:
-        nodes = super()._add(ops, work)
+    def _add(
+        self,
+        ops: Sequence[Op],
+        work: Mapping[int, Work] | None,
+        predict: Callable[[], None] | None = None,
+    ) -> list[Node]:
+        nodes = super()._add(ops, work, predict)
         for node in nodes:
             self._dataflow.enter(node)
         return nodes

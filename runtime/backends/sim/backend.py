@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from prescope.runtime.arena import DeviceArena
 from prescope.runtime.backends._node import Node, NodeState, StepNodes
+from prescope.runtime.backends._payload import work_of
 from prescope.runtime.backends._report import step_trace
 from prescope.runtime.backends.base import Ticket, Work
 from prescope.runtime.backends.delays import extra_ns
@@ -72,10 +73,15 @@ class SimBackend:
         node = self._open_step().nodes[op.id]
         self._run(lambda: node.state is NodeState.DONE, op.describe())
 
-    def submit(self, ops: Sequence[Op], work: Mapping[int, Work] | None = None) -> Ticket:
+    def submit(
+        self,
+        ops: Sequence[Op],
+        work: Mapping[int, Work] | None = None,
+        predict: Callable[[], None] | None = None,
+    ) -> Ticket:
         """See `Backend.submit`."""
         wave = ops[0].wave if ops else -1
-        return self._open_step().ticket(self._add(ops, work), wave)
+        return self._open_step().ticket(self._add(ops, work, predict), wave)
 
     def wait(self, ticket: Ticket, timeout_s: float | None = None) -> None:
         """See `Backend.wait`; the limit has no meaning in virtual time, a deadlock is found at once."""
@@ -147,10 +153,14 @@ class SimBackend:
         """Virtual time since the step began, or since the backend was opened between steps."""
         return self._machine.now_ns - (self._step.origin_ns if self._step else 0)
 
-    def _add(self, ops: Sequence[Op], work: Mapping[int, Work] | None) -> list[Node]:
+    def _add(
+        self,
+        ops: Sequence[Op],
+        work: Mapping[int, Work] | None,
+        predict: Callable[[], None] | None = None,
+    ) -> list[Node]:
         step = self._open_step()
-        works = work or {}
-        nodes = [step.add(op, None if op.expert is None else works.get(op.expert)) for op in ops]
+        nodes = [step.add(op, work_of(op, work or {}, predict)) for op in ops]
         for node in nodes:
             self._machine.push(node)
         return nodes

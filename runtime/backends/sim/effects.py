@@ -39,6 +39,7 @@ class Effects:
         self._arena = arena
         self._chunks = chunks
         self._input: tuple[int, int] | None = None
+        self._last_gate: tuple[int, int] | None = None
         self._first: dict[Node, Tensor] = {}
 
     def started(self, node: Node, step: StepNodes | None, machine: Machine) -> None:
@@ -47,8 +48,15 @@ class Effects:
             self._begin_copy(node, machine)
         elif node.op.kind is OpKind.COMPUTE:
             self._begin_compute(node)
+        elif node.op.kind is OpKind.PREDICT:
+            # Tuples compare by step, then by layer: a gate of this step, of this layer or a later one.
+            gate = self._last_gate or (-1, -1)
+            if not (node.step, node.op.layer) <= gate < (node.step + 1, 0):
+                raise OrderError(f"expected the gate of layer {node.op.layer} before {node.op.describe()}")
         elif node.op.kind in (OpKind.DENSE, OpKind.JOIN):
             self._input = None
+            if node.op.kind is OpKind.JOIN and step is not None:
+                _require_predictions(step, node)
             for slot in slots_among(node.op.reads):
                 self.slots.require_landed(slot, node.op.describe())
             for compute in step.computes(node.op.layer - 1) if step else ():
@@ -61,18 +69,20 @@ class Effects:
         """The operation ends."""
         op = node.op
         if op.kind is OpKind.DENSE:
-            self._input = (node.step, op.layer)
+            self._input = self._last_gate = (node.step, op.layer)
         elif op.kind is OpKind.COPY and op.slot is not None and op.expert is not None:
             self._land(node, self._chunks - 1)
             self.slots.end_load(op.slot, op.layer, op.expert)
         elif op.kind is OpKind.COMPUTE:
             self._end_compute(node)
+        elif op.kind is OpKind.PREDICT and node.work is not None:
+            node.work({})
 
     def abandon(self) -> None:
         """The step was cut off: nothing is believed of any slot."""
         self.slots.spoil_all()
         self._first.clear()
-        self._input = None
+        self._input = self._last_gate = None
 
     def _begin_copy(self, node: Node, machine: Machine) -> None:
         op = node.op
@@ -128,3 +138,9 @@ class Effects:
     def _require_input(self, node: Node) -> None:
         if self._input != (node.step, node.op.layer):
             raise OrderError(f"expected the gate output of layer {node.op.layer} for {node.op.describe()}")
+
+
+def _require_predictions(step: StepNodes, join: Node) -> None:
+    for node in step.nodes:
+        if node.op.kind is OpKind.PREDICT and node.state is not NodeState.DONE:
+            raise OrderError(f"expected {node.op.describe()} to be done before {join.op.describe()} starts")

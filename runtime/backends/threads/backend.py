@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 
 from prescope.runtime.backends._node import Node, NodeState, StepNodes
+from prescope.runtime.backends._payload import work_of
 from prescope.runtime.backends._report import step_trace
 from prescope.runtime.backends.base import Ticket, Work
 from prescope.runtime.backends.threads.board import Worker
@@ -103,10 +104,15 @@ class ThreadedBackend:
         node.end_ns = now_ns()
         node.state = NodeState.DONE
 
-    def submit(self, ops: Sequence[Op], work: Mapping[int, Work] | None = None) -> Ticket:
+    def submit(
+        self,
+        ops: Sequence[Op],
+        work: Mapping[int, Work] | None = None,
+        predict: Callable[[], None] | None = None,
+    ) -> Ticket:
         """See `Backend.submit`."""
         step = self._open_step()
-        nodes = self._add(ops, work)
+        nodes = self._add(ops, work, predict)
         self._board.push(nodes)
         return step.ticket(nodes, ops[0].wave if ops else -1)
 
@@ -183,10 +189,15 @@ class ThreadedBackend:
             self._board.leave_behind(worker)
         return hung
 
-    def _add(self, ops: Sequence[Op], work: Mapping[int, Work] | None) -> list[Node]:
+    def _add(
+        self,
+        ops: Sequence[Op],
+        work: Mapping[int, Work] | None,
+        predict: Callable[[], None] | None = None,
+    ) -> list[Node]:
         step = self._open_step()
         works = _in_callers_mode(work) if work else {}
-        nodes = [step.add(op, None if op.expert is None else works.get(op.expert)) for op in ops]
+        nodes = [step.add(op, work_of(op, works, predict)) for op in ops]
         submitted_ns = now_ns()
         for node in nodes:
             node.submitted_ns = submitted_ns
