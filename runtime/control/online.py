@@ -40,6 +40,8 @@ class OnlineStep:
         Real tokens of the step.
     link_ready_ns
         The link is busy with the last step's copy until then.
+    prediction_ns
+        As for `prescope.formulation.Instance`.
     reach
         Farthest horizon that ``forecast`` can answer; ``None`` is any.
     """
@@ -58,6 +60,7 @@ class OnlineStep:
         tier: Tier = Tier.RAM,
         host_computes: bool = True,
         link_ready_ns: int = 0,
+        prediction_ns: tuple[int, ...] = (),
         reach: int | None = None,
     ) -> None:
         self._costs, self._tables, self._resident = costs, tables, resident
@@ -66,7 +69,9 @@ class OnlineStep:
         self._tokens, self._tier, self._host_computes = tokens, tier, host_computes
         self._entry_link_ns = link_ready_ns
         self._link_ns = link_ready_ns
+        self._prediction_ns = prediction_ns
         self._layer_end_ns = 0
+        self._host_free_ns = 0
         # Per slot: when it is free, or None while its copy waits for a later layer.
         self._slot_free_ns: list[int | None] = [0] * slots
         self._landed: dict[tuple[int, int], tuple[int, int]] = {}
@@ -115,6 +120,7 @@ class OnlineStep:
             tier=self._tier,
             host_computes=self._host_computes,
             link_ready_ns=self._entry_link_ns,
+            prediction_ns=self._prediction_ns,
         )
         plan = Plan(
             layers=tuple(self._layers),
@@ -155,6 +161,7 @@ class OnlineStep:
             free_slots=free if self._host_computes else max(0, free - 1),
             host_computes=self._host_computes,
             future=self._future(layer),
+            host_free_ns=max(0, self._host_free_ns - gate_ns),
         )
 
     def _future(self, layer: int) -> tuple[LayerForecast, ...]:
@@ -173,6 +180,7 @@ class OnlineStep:
                 LayerForecast(
                     cpu_ns=cpu_ns,
                     gpu_ns=gpu_ns,
+                    probability=forecast.probability,
                     held=held,
                     dense_ns=self._dense_ns(target),
                     copy_ns=self._costs.copy_ns(target),
@@ -200,8 +208,12 @@ class OnlineStep:
             gpu_ns = max(gpu_ns, end_ns) + int(times[expert])
             self._slot_free_ns[slot] = gpu_ns
         host = self._counts[layer][list(decision.cpu)]
-        cpu_ns = gate_ns + int(self._tables.cpu_ns(layer, host).sum())
-        self._layer_end_ns = max(gpu_ns, cpu_ns)
+        cpu_ns = max(gate_ns, self._host_free_ns) + int(self._tables.cpu_ns(layer, host).sum())
+        self._layer_end_ns = max(gpu_ns, cpu_ns) if decision.cpu else gpu_ns
+        self._host_free_ns = cpu_ns + (self._prediction_ns[layer] if self._prediction_ns else 0)
+        if layer + 1 == self._resident.shape[0]:
+            # A step is over when its last prediction is.
+            self._layer_end_ns = max(self._layer_end_ns, self._host_free_ns)
         return tuple(copies)
 
     def _prefetch(

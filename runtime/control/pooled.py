@@ -160,6 +160,7 @@ class PooledStep:
                     # What is not brought ahead costs its copy later, and then its computation all the same.
                     cpu_ns=forecast.probability * copy_ns + gpu_ns,
                     gpu_ns=gpu_ns,
+                    probability=forecast.probability,
                     held=held,
                     dense_ns=self._dense_ns(target),
                     copy_ns=copy_ns,

@@ -1,4 +1,4 @@
-"""What a policy or a plan comes to when it knows an instance's predictions and the true demand shows gate by gate."""
+"""What a policy or a plan comes to when only predictions are known and the true demand shows gate by gate."""
 
 from __future__ import annotations
 
@@ -103,6 +103,7 @@ def _run(instance: Instance, policy: GatePolicy, predicted: PredictedDemand) -> 
         tier=instance.tier,
         host_computes=instance.host_computes,
         link_ready_ns=instance.link_ready_ns,
+        prediction_ns=instance.prediction_ns,
         reach=predicted.horizons,
     )
     step.start()

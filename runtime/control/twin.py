@@ -86,6 +86,7 @@ def window_twin(
         slots=slots,
         lookahead=max(1, len(held)),
         link_ready_ns=max(0, -lead_ns),
+        prediction_ns=(),
         predicted=None,
     )
 

@@ -73,6 +73,7 @@ class SplitPolicy:
             state.cpu_ns[missing],
             state.copy_ns,
             state.link_free_ns,
+            state.host_free_ns,
             state.usable_slots,
             state.host_computes,
         )

@@ -19,6 +19,7 @@ def split_costs(
     missing_cpu_ns: IntArray,
     copy_ns: int,
     link_free_ns: int,
+    host_free_ns: int,
     slots: int,
     host_computes: bool,
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -36,8 +37,8 @@ def split_costs(
         Experts whose copy is under way, earliest first.
     missing_gpu_ns, missing_cpu_ns
         Experts without a copy, heaviest on the host first; the first ``m`` are copied.
-    copy_ns, link_free_ns
-        Time of a copy, and when the link can start one.
+    copy_ns, link_free_ns, host_free_ns
+        Time of a copy, when the link can start one, and when the host can start its first expert.
     slots
         Slots the copies may use, at least 1 for ``m >= 1``; more copies than slots re-use them in turn.
     host_computes
@@ -73,7 +74,9 @@ def split_costs(
                     gpu = max(gpu, link) + missing_gpu_ns[m - 1]
                     slot_free[slot] = gpu
                     host -= missing_cpu_ns[m - 1]
-                end = max(gpu, host)
+                end = gpu
+                if demote + late - wait + missing - m > 0:
+                    end = max(end, host_free_ns + host)
                 if end < end_ns[m]:
                     end_ns[m] = end
                     waited[m] = wait

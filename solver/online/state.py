@@ -18,6 +18,8 @@ class LayerForecast:
     ----------
     cpu_ns, gpu_ns
         Expected time of each expert on the host and on the device, float64: zero where it cannot be needed.
+    probability
+        Probability that the expert is needed, float64.
     held
         Whether its weights are on the device or on their way (resident, buffered, in flight).
     dense_ns, copy_ns
@@ -26,6 +28,7 @@ class LayerForecast:
 
     cpu_ns: FloatArray
     gpu_ns: FloatArray
+    probability: FloatArray
     held: npt.NDArray[np.bool_]
     dense_ns: int
     copy_ns: int
@@ -57,6 +60,8 @@ class GateState:
         Whether the host can run experts in place.
     future
         Forecasts of the next layers in order, as far as the lookahead allows.
+    host_free_ns
+        When the host can start its first expert of this layer: it may still be at work on predictions.
     """
 
     layer: int
@@ -70,6 +75,7 @@ class GateState:
     free_slots: int
     host_computes: bool
     future: tuple[LayerForecast, ...]
+    host_free_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

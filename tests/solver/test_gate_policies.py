@@ -17,7 +17,7 @@ def array(values):
     return np.array(values, dtype=np.int64)
 
 
-def played_out(ready, late, copied, host, *, copy_ns, link_free_ns, slots):
+def played_out(ready, late, copied, host, *, copy_ns, link_free_ns, host_free_ns, slots):
     """End of a layer and of its copies when exactly this is done, one event after another."""
     device_ns = sum(gpu for gpu, _ in ready)
     for arrival_ns, gpu, _ in late:
@@ -29,7 +29,8 @@ def played_out(ready, late, copied, host, *, copy_ns, link_free_ns, slots):
         link_ns = start_ns + copy_ns
         device_ns = max(device_ns, link_ns) + gpu
         done.append(device_ns)
-    return max(device_ns, sum(cpu for *_, cpu in host)), link_ns
+    host_ns = host_free_ns + sum(cpu for *_, cpu in host) if host else 0
+    return max(device_ns, host_ns), link_ns
 
 
 @given(
@@ -38,22 +39,25 @@ def played_out(ready, late, copied, host, *, copy_ns, link_free_ns, slots):
     missing=pairs,
     copy_ns=times,
     link_free_ns=st.integers(0, 20),
+    host_free_ns=st.integers(0, 20),
     slots=st.integers(0, 3),
     host_computes=st.booleans(),
 )
 def test_every_split_is_the_best_of_all_choices(
-    ready, late, missing, copy_ns, link_free_ns, slots, host_computes
+    ready, late, missing, copy_ns, link_free_ns, host_free_ns, slots, host_computes
 ):
     ready = sorted(ready, key=lambda expert: expert[1])
     late = sorted(late)
     missing = sorted(missing, key=lambda expert: -expert[1])
-    link = {"copy_ns": copy_ns, "link_free_ns": link_free_ns, "slots": slots}
+    link = {"copy_ns": copy_ns, "link_free_ns": link_free_ns, "host_free_ns": host_free_ns}
+    link["slots"] = slots
     end_ns, waited, demoted, link_ns = split_costs(
         *(array([expert[part] for expert in ready]) for part in (0, 1)),
         *(array([expert[part] for expert in late]) for part in (0, 1, 2)),
         *(array([expert[part] for expert in missing]) for part in (0, 1)),
         copy_ns,
         link_free_ns,
+        host_free_ns,
         slots,
         host_computes,
     )
@@ -77,7 +81,10 @@ def forecast(cpu_ns, *, held=(), dense_ns=10, copy_ns=100):
     cpu = np.array(cpu_ns, dtype=np.float64)
     mask = np.zeros(cpu.shape, dtype=bool)
     mask[list(held)] = True
-    return LayerForecast(cpu_ns=cpu, gpu_ns=cpu / 100, held=mask, dense_ns=dense_ns, copy_ns=copy_ns)
+    chance = (cpu > 0) * 0.5
+    return LayerForecast(
+        cpu_ns=cpu, gpu_ns=cpu / 100, probability=chance, held=mask, dense_ns=dense_ns, copy_ns=copy_ns
+    )
 
 
 def gate(*future, layer=0, cpu_ns=(0, 0, 0, 0), free_slots=4, link_free_ns=0, copy_ns=100, **changes):

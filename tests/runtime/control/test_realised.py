@@ -45,7 +45,7 @@ cases = st.tuples(st.integers(0, 10**6), st.integers(1, 4))
 
 
 def predicted_instance(seed, horizons, **changes):
-    instance = make_instance(seeded(seed), **changes)
+    instance = make_instance(seeded(seed), predictions=True, **changes)
     return replace(instance, predicted=guesses(instance, seed, horizons))
 
 
@@ -68,7 +68,9 @@ def test_a_followed_prediction_costs_what_it_says(method, case):
         assert realised.info.makespan_ns == makespan_ns(instance, realised)
 
 
-@pytest.mark.parametrize("run", [lambda case: realise(case, "dp"), lambda case: realise_plan(case, planner("dp"))])
+@pytest.mark.parametrize(
+    "run", [lambda case: realise(case, "dp"), lambda case: realise_plan(case, planner("dp"))]
+)
 @given(case=cases, changed=st.integers(0, 3))
 def test_what_is_done_before_a_gate_does_not_depend_on_what_it_says(run, case, changed):
     instance = predicted_instance(*case)

@@ -60,6 +60,7 @@ def run_online(instance, policy, forecast):
         tier=instance.tier,
         host_computes=instance.host_computes,
         link_ready_ns=instance.link_ready_ns,
+        prediction_ns=instance.prediction_ns,
     )
     waves = [step.start()]
     waves += [step.gate(layer, row) for layer, row in enumerate(instance.demand.counts)]
@@ -69,7 +70,7 @@ def run_online(instance, policy, forecast):
 @pytest.mark.parametrize("policy", gate_policies())
 @given(seed=st.integers(0, 10**6), lies=st.booleans())
 def test_the_decided_step_costs_what_its_clock_says(policy, seed, lies):
-    instance = make_instance(seeded(seed))
+    instance = make_instance(seeded(seed), predictions=True)
     forecast = noise(instance, seed) if lies else truth(instance)
     step, waves = run_online(instance, policy, forecast)
     decided, plan = step.finish()

@@ -1,0 +1,108 @@
+"""The table of a coming layer from expected costs: how long it will take, by the copies brought ahead."""
+
+from __future__ import annotations
+
+from math import erf, exp, pi, sqrt
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from prescope.formulation.demand import FloatArray, IntArray
+
+
+@numba.njit(cache=True, error_model="numpy")
+def expected_maximum(mean_a: float, mean_b: float, variance: float) -> float:
+    """Mean of the larger of two normal variables whose difference has ``variance`` (Clark, 1961)."""
+    if variance <= 0.0:
+        return max(mean_a, mean_b)
+    spread = sqrt(variance)
+    alpha = (mean_a - mean_b) / spread
+    if alpha > 6.0 or alpha < -6.0:
+        return max(mean_a, mean_b)
+    share = 0.5 * (1.0 + erf(alpha / sqrt(2.0)))
+    density = exp(-0.5 * alpha * alpha) / sqrt(2.0 * pi)
+    return mean_a * share + mean_b * (1.0 - share) + spread * density
+
+
+@numba.njit(cache=True, error_model="numpy")
+def fill_expected_table(
+    cpu_ns: FloatArray,
+    gpu_ns: FloatArray,
+    probability: FloatArray,
+    held: npt.NDArray[np.bool_],
+    dense_ns: int,
+    copy_ns: int,
+    slots: int,
+    spread: float,
+    negligible_ns: float,
+    order: IntArray,
+    table_ns: IntArray,
+    last_ns: IntArray,
+) -> int:
+    """Write a coming layer's table; returns the largest number of copies worth considering.
+
+    Parameters
+    ----------
+    cpu_ns, gpu_ns, probability
+        Expected time of each expert on either side and its probability of being needed, float64 ``[E]``.
+    held
+        Whether its weights will be there.
+    dense_ns, copy_ns
+        The layer before its gate, and one copy.
+    slots
+        Slots of the link's lead.
+    spread
+        Share of the experts' independent variance that the layer's times have.
+    negligible_ns
+        Experts of less expected host time are no candidates.
+    order
+        Receives the candidates, heaviest expected host time first.
+    table_ns, last_ns
+        Receive the table as `prescope.formulation.reduction.fill_layer_table` does.
+    """
+    experts = cpu_ns.shape[0]
+    host = device = variance = 0.0
+    candidates = 0
+    for expert in range(experts):
+        chance = probability[expert]
+        if held[expert]:
+            device += gpu_ns[expert]
+            if chance > 0.0:
+                variance += gpu_ns[expert] * gpu_ns[expert] * (1.0 - chance) / chance
+        else:
+            host += cpu_ns[expert]
+            if chance > 0.0:
+                variance += cpu_ns[expert] * cpu_ns[expert] * (1.0 - chance) / chance
+            if cpu_ns[expert] > negligible_ns:
+                candidates += 1
+    # More than the slots hold and the link brings while the layer runs cannot come.
+    most = min(candidates, slots + int(host / copy_ns) + 1)
+    found = 0
+    for expert in range(experts):
+        time_ns = cpu_ns[expert]
+        if held[expert] or time_ns <= negligible_ns:
+            continue
+        if found == most:
+            if most == 0 or time_ns <= cpu_ns[order[found - 1]]:
+                continue
+        else:
+            found += 1
+        place = found - 1
+        while place > 0 and cpu_ns[order[place - 1]] < time_ns:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = expert
+    for copies in range(found + 1):
+        last_ns[copies] = 0
+        if copies > 0:
+            expert = order[copies - 1]
+            chance = probability[expert]
+            host -= cpu_ns[expert]
+            device += gpu_ns[expert]
+            last_ns[copies] = int(gpu_ns[expert])
+            if chance > 0.0:
+                odds = (1.0 - chance) / chance
+                variance -= (cpu_ns[expert] * cpu_ns[expert] - gpu_ns[expert] * gpu_ns[expert]) * odds
+        table_ns[copies] = dense_ns + int(expected_maximum(host, device, spread * variance))
+    return found
