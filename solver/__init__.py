@@ -5,7 +5,7 @@ from __future__ import annotations
 from prescope.formulation.instance import Instance
 from prescope.solver.api import solve
 from prescope.solver.base import Draft, Method
-from prescope.solver.errors import SolverError
+from prescope.solver.errors import SolverError, UnsuitableInstanceError
 from prescope.solver.registry import get_method, methods
 from prescope.solver.result import (
     HintChanges,
@@ -31,6 +31,7 @@ __all__ = [
     "SolverError",
     "Statistics",
     "Status",
+    "UnsuitableInstanceError",
     "get_method",
     "lower_bound",
     "methods",

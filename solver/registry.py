@@ -12,7 +12,13 @@ _PACKAGE = import_module("prescope.solver.methods").__name__
 _MODULES = {
     "on-demand": "on_demand",
     "cpu-only": "cpu_only",
+    "ktransformers": "ktransformers",
+    "fiddler": "fiddler",
+    "freetoken": "freetoken",
+    "klotski": "klotski",
+    "fate": "fate",
     "intra-layer": "intra_layer",
+    "hybrimoe": "hybrimoe",
     "presched": "presched",
     "dp": "dp",
     "dp-fast": "dp:FAST",

@@ -115,12 +115,25 @@ def _sorted(experts: IntArray, key: IntArray) -> IntArray:
     return ordered
 
 
+def _rule(name: str) -> GatePolicy:
+    # Imported here: the rules are built on this package.
+    from prescope.solver.rules import RULES
+
+    return RULES[name]()
+
+
 _POLICIES: dict[str, Callable[[], GatePolicy]] = {
     "on-demand": lambda: SplitPolicy("on-demand", ahead=0, copies="all"),
     "cpu-only": lambda: SplitPolicy("cpu-only", ahead=0, copies="none"),
     "intra-layer": lambda: SplitPolicy("intra-layer", ahead=0),
     "presched": lambda: SplitPolicy("presched", ahead=1),
     "dp": lambda: SplitPolicy("dp", ahead=None),
+    "ktransformers": lambda: _rule("ktransformers"),
+    "fiddler": lambda: _rule("fiddler"),
+    "freetoken": lambda: _rule("freetoken"),
+    "klotski": lambda: _rule("klotski"),
+    "fate": lambda: _rule("fate"),
+    "hybrimoe": lambda: _rule("hybrimoe"),
 }
 
 

@@ -131,7 +131,7 @@ def test_the_start_of_a_batch_computes_nothing_and_brings_what_the_rule_allows(n
     future = (forecast([0, 0, 900, 0]), forecast([0, 800, 0, 0]))[: policy.horizon(2)]
     decision = policy.decide(gate(*future, layer=-1))
     assert (decision.gpu, decision.cpu, decision.demand) == ((), (), ())
-    first = {"presched": (1, 2), "dp": (1, 2)}.get(name)
+    first = {"presched": (1, 2), "dp": (1, 2), "klotski": (1, 2)}.get(name)
     assert decision.prefetch[:1] == ((first,) if first else ())
     # Without a free slot nothing can be brought.
     assert not policy.decide(gate(*future, layer=-1, free_slots=0)).prefetch

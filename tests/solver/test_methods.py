@@ -18,9 +18,19 @@ from prescope.formulation import (
     evaluate,
 )
 from prescope.instances import synthetic_instance
-from prescope.solver import Status, lower_bound, methods, solve
+from prescope.solver import Status, UnsuitableInstanceError, lower_bound, methods, solve
 
-RULES = ("on-demand", "cpu-only", "intra-layer", "presched")
+RULES = (
+    "on-demand",
+    "cpu-only",
+    "intra-layer",
+    "presched",
+    "fiddler",
+    "freetoken",
+    "klotski",
+    "fate",
+    "hybrimoe",
+)
 SEEDS = range(60)
 
 
@@ -86,7 +96,11 @@ ODD = {
 def test_tiny_instances_get_feasible_plans_never_below_the_bound(method: str) -> None:
     for seed in SEEDS:
         instance = make_instance(seeded(seed))
-        result = solve(instance, method=method)
+        try:
+            result = solve(instance, method=method)
+        except UnsuitableInstanceError:
+            assert method == "ktransformers" and not instance.host_computes
+            continue
         assert result.plan is not None
         assert evaluate(instance, result.plan).makespan_ns == result.makespan_ns
         assert lower_bound(instance) <= result.lower_bound_ns <= result.makespan_ns, seed
@@ -97,10 +111,16 @@ def test_tiny_instances_get_feasible_plans_never_below_the_bound(method: str) ->
 @pytest.mark.parametrize("method", methods())
 def test_odd_shapes(method: str, name: str) -> None:
     instance = ODD[name]
+    if method == "ktransformers" and not instance.host_computes:
+        with pytest.raises(UnsuitableInstanceError, match="expected a host that computes for ktransformers"):
+            solve(instance, method=method)
+        return
     result = solve(instance, method=method)
     assert result.plan is not None and result.gap is not None and result.gap >= 0
     used = {(layer, expert) for layer, entry in enumerate(result.plan.layers) for expert in entry.gpu}
-    assert all((copy.layer, copy.expert) in used for copy in result.plan.transfers), "a wasted copy"
+    # HybriMoE's rule may drop a prefetch that comes too late.
+    if method != "hybrimoe":
+        assert all((copy.layer, copy.expert) in used for copy in result.plan.transfers), "a wasted copy"
     if not instance.host_computes:
         assert not any(entry.cpu for entry in result.plan.layers)
 
