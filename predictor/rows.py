@@ -9,19 +9,17 @@ import numpy.typing as npt
 
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.formulation.forecast import Forecast
+from prescope.predictor.calibration import batch_load
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Nobody is surer than this of a token; a batch of sure tokens must not become certainty by rounding.
-SUREST = 1.0 - 1e-6
-
 
 def forecast_from_rows(probability: npt.NDArray[np.floating[Any]]) -> Forecast:
     """Forecast of rows that choose independently, from their probabilities ``[tokens, experts]``."""
-    missed = np.log1p(-np.minimum(probability, SUREST)).sum(axis=0, dtype=np.float64)
     expected = probability.sum(axis=0, dtype=np.float64)
-    return Forecast(expected_tokens=expected, probability=np.minimum(-np.expm1(missed), expected))
+    needed = -np.expm1(-batch_load(probability))
+    return Forecast(expected_tokens=expected, probability=np.minimum(needed, expected))
 
 
 def ids_of(indices: Tensor) -> IntArray:
