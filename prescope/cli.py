@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from prescope.commands import generate, inspect, instances, profile, record, run, solve
+from prescope.commands import bench, generate, inspect, instances, profile, record, routing_log, run, solve
 
 # Plain help: drawing boxes around it costs 0.3 s.
 app = typer.Typer(
@@ -29,7 +29,10 @@ app.command("run", short_help="Generate text under several policies, side by sid
 app.command("generate", short_help="Generate text with a model's experts on disk.")(generate.generate)
 app.command("solve", short_help="Plan one instance.")(solve.solve)
 app.add_typer(instances.app, name="instances")
+app.add_typer(bench.app, name="bench")
 app.command("record", short_help="Record a model's routing.")(record.record)
+app.command("import", short_help="Turn a routing log into a trace.")(routing_log.import_log)
+app.command("export-log", short_help="Write a trace as a routing log.")(routing_log.export_log)
 app.command("profile", short_help="Measure this machine for a model.")(profile.profile)
 app.command("inspect", short_help="Draw a plan or an executed step.")(inspect.inspect)
 

@@ -1,0 +1,138 @@
+"""The instances of a sweep: named sets, names with wildcards, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from prescope.formulation import Instance, Plan
+from prescope.instances import (
+    Bounds,
+    InstanceFile,
+    LibraryEntry,
+    instance_digest,
+    list_library,
+    load_library_instance,
+    load_library_plan,
+    read_instance,
+)
+
+FILES = "files"
+_FILE_ENDINGS = (".json", ".json.gz")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One instance of a sweep and what is known about it beforehand.
+
+    Parameters
+    ----------
+    set
+        Its set in the library; ``"files"`` for a file given by its path.
+    instance
+        The problem.
+    sha256
+        Its `instance_digest`.
+    lower_bound_ns, lower_bound_by
+        The best bound its file says is proved; ``None`` when it says none.
+    best_ns, best_plan
+        Makespan of the best plan of the library, and the plan; ``None`` without one.
+    """
+
+    set: str
+    instance: Instance
+    sha256: str
+    lower_bound_ns: int | None = None
+    lower_bound_by: str | None = None
+    best_ns: int | None = None
+    best_plan: Plan | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the instance."""
+        return self.instance.name
+
+
+def find_cases(wanted: Sequence[str], *, library: str | os.PathLike[str] | None = None) -> tuple[Case, ...]:
+    """Read the instances that texts name, each once, in the order given.
+
+    Parameters
+    ----------
+    wanted
+        Names of sets or of instances in the library, with the wildcards ``*``, ``?`` and ``[]``, and
+        instance files.
+    library
+        Folder of the library; by default the one that comes with the package.
+
+    Raises
+    ------
+    ValueError
+        When a text names nothing, or two different instances have one name.
+    InstanceFileError
+        When a file is not what it should be.
+    """
+    entries = list_library(library)
+    cases: dict[str, Case] = {}
+    for text in wanted:
+        for case in _named(text, entries, library):
+            known = cases.setdefault(case.name, case)
+            if known.sha256 != case.sha256:
+                raise ValueError(
+                    f"expected one instance of the name {case.name!r}, got two with different content"
+                )
+    return tuple(cases.values())
+
+
+def _named(text: str, entries: list[LibraryEntry], library: str | os.PathLike[str] | None) -> Iterable[Case]:
+    if text.endswith(_FILE_ENDINGS) or Path(text).is_file():
+        return [_from_file(read_instance(text))]
+    # A set of that name hides instances that happen to match; `[` occurs in no name of the library.
+    chosen = [entry for entry in entries if fnmatchcase(entry.set, text)] or [
+        entry for entry in entries if fnmatchcase(entry.name, text)
+    ]
+    if not chosen:
+        sets = ", ".join(sorted({entry.set for entry in entries})) or "none"
+        raise ValueError(
+            f"expected a set (the library has {sets}), the name of an instance, or a file "
+            f"ending in .json or .json.gz, got {text!r}; `prescope instances list` shows the library"
+        )
+    return [_from_library(entry, library) for entry in chosen]
+
+
+def _from_file(file: InstanceFile) -> Case:
+    bound_ns, bound_by = _bound(file.bounds)
+    return Case(
+        set=FILES,
+        instance=file.instance,
+        sha256=instance_digest(file.instance),
+        lower_bound_ns=bound_ns,
+        lower_bound_by=bound_by,
+    )
+
+
+def _from_library(entry: LibraryEntry, library: str | os.PathLike[str] | None) -> Case:
+    file = load_library_instance(entry.name, library)
+    plan = None
+    if entry.best_ns is not None:
+        stored = load_library_plan(entry.name, library)
+        stored.require_instance(file.instance)
+        plan = stored.plan
+    bound_ns, bound_by = _bound(file.bounds)
+    return Case(
+        set=entry.set,
+        instance=file.instance,
+        sha256=instance_digest(file.instance),
+        best_ns=entry.best_ns,
+        best_plan=plan,
+        lower_bound_ns=bound_ns,
+        lower_bound_by=bound_by,
+    )
+
+
+def _bound(bounds: Bounds) -> tuple[int | None, str | None]:
+    if bounds.optimum_ns is not None:
+        return bounds.optimum_ns, bounds.optimum_by
+    return bounds.lower_bound_ns, bounds.lower_bound_by

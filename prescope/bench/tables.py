@@ -1,0 +1,91 @@
+"""Summaries as rows of text, for the terminal, markdown and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prescope.bench.row import BenchRow, Kind
+from prescope.bench.statistics import performance_profile
+from prescope.bench.summary import GroupSummary, ratios
+from prescope.formulation import format_ns
+
+GAP_HEADINGS = ("set", "method", "plans", "optimal", "to bound", "max", "to best", "max")
+TIME_HEADINGS = ("set", "method", "plan time", "p99", "of the step", "p99")
+FACTORS = (1.0, 1.001, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0)
+PROFILE_HEADINGS = ("within", *(f"{factor:g}x" for factor in FACTORS))
+
+
+def gap_cells(group: GroupSummary) -> tuple[str, ...]:
+    """One summary under `GAP_HEADINGS`; ``-`` where there is nothing to tell."""
+    return (
+        group.set,
+        _method(group),
+        _runs(group),
+        str(group.optimal),
+        percent(group.gap_to_bound_mean),
+        percent(group.gap_to_bound_max),
+        percent(group.gap_to_best_mean),
+        percent(group.gap_to_best_max),
+    )
+
+
+def time_cells(group: GroupSummary) -> tuple[str, ...]:
+    """One summary under `TIME_HEADINGS`."""
+    return (
+        group.set,
+        _method(group),
+        duration(group.plan_time_sgm_ns),
+        duration(group.plan_time_p99_ns),
+        percent(group.share_mean),
+        percent(group.share_p99),
+    )
+
+
+def profile_cells(rows: Sequence[BenchRow]) -> list[tuple[str, ...]]:
+    """Performance profiles under `PROFILE_HEADINGS`: share of a method's runs within a factor of the best."""
+    return [
+        (method, *(f"{share:.1%}" for share in performance_profile(found, FACTORS)))
+        for method, found in ratios(rows).items()
+    ]
+
+
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 2) -> str:
+    """A table of markdown whose first columns are aligned to the left."""
+    rule = ["---" if number < left else "---:" for number in range(len(headings))]
+    lines = [headings, rule, *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def troubles(rows: Sequence[BenchRow], violated: Sequence[BenchRow]) -> list[str]:
+    """What has to be shouted: bounds that were beaten, solvers that broke."""
+    told = [
+        f"BOUND VIOLATED: {row.method} ({row.limit}, seed {row.seed}) on {row.instance}: "
+        f"{row.makespan_ns} ns is below the bound of {row.lower_bound_ns} ns by {row.lower_bound_by}; "
+        "either the bound or the evaluation is wrong"
+        for row in violated
+    ]
+    told += [
+        f"BROKEN: {row.method} ({row.limit}, seed {row.seed}) on {row.instance}: {row.error}"
+        for row in rows
+        if row.error
+    ]
+    return told
+
+
+def percent(value: float | None) -> str:
+    """A ratio in percent, with fewer decimals where it is large."""
+    return "-" if value is None else f"{value:.3%}" if abs(value) < 0.1 else f"{value:.1%}"
+
+
+def duration(value_ns: float | None) -> str:
+    """A time in a fitting unit."""
+    return "-" if value_ns is None else format_ns(round(value_ns))
+
+
+def _runs(group: GroupSummary) -> str:
+    made = group.runs - group.without_plan - group.errors
+    return str(made) if made == group.runs else f"{made} of {group.runs}"
+
+
+def _method(group: GroupSummary) -> str:
+    return group.method if group.kind is Kind.PLANNED else f"{group.method} *"
