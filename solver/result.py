@@ -33,11 +33,8 @@ class RebuildReason(StrEnum):
 
     FIRST = "nothing was built before"
     LAYERS = "other number of layers"
-    EXPERTS = "other number of experts"
-    HOST = "the host computes in only one of the two"
-    SLOTS = "slots in only one of the two"
+    EXPERTS = "experts that this instance does not have"
     LOOKAHEAD = "other lookahead"
-    LINK = "the link is busy at the start in only one of the two"
     PREDICTION = "prediction takes the host's time in only one of the two"
     CAPACITY = "more activated experts than the model has room for"
     ENGINE = "the engine takes no changes"
@@ -126,10 +123,13 @@ class Statistics:
         What adapting it changed; ``None`` where no hint was used.
     hint_refused
         Why the hint could not be adapted; ``None`` where it was, or where there was none.
+    start_accepted
+        Whether the exact solver took the plan it was started from for a feasible solution; ``None`` where it
+        was given none or does not say.
     patched
-        Whether the model of an earlier solve was changed in place; ``None`` for a single solve.
+        Whether the model of an earlier solve was changed in place; ``None`` where no model was needed.
     rebuilt
-        Why it was built anew; ``None`` where it was patched, or for a single solve.
+        Why it was built anew; ``None`` where it was patched or not needed.
     model_time_ns
         Wall time of building or patching the model.
     """
@@ -146,6 +146,7 @@ class Statistics:
     hint_makespan_ns: int | None = None
     hint_changes: HintChanges | None = None
     hint_refused: RebuildReason | None = None
+    start_accepted: bool | None = None
     patched: bool | None = None
     rebuilt: RebuildReason | None = None
     model_time_ns: int | None = None

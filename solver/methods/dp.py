@@ -62,12 +62,12 @@ class LeadDp:
         require_int("q_grid", self.q_grid, 1)
 
     def plan(self, instance: Instance, *, limits: Limits, seed: int, hint: Plan | None) -> Draft:
-        """Plan a batch; the seed drives the kicks, a feasible hint is one more starting point."""
+        """Plan a batch; the seed drives the kicks, the adapted hint is one more starting point."""
         work = workload(instance)
         tables = layer_tables(work)
         choice, start_ns, _ = quick_plan(work, tables, q_grid=self.q_grid)
-        hinted, used = read_hint(instance, work, hint)
-        starts = [choice] if hinted is None else [choice, hinted]
+        read = read_hint(instance, work, hint, choice)
+        starts = [choice] if read.choice is None else [choice, read.choice]
         if self.polish is Polish.FULL and work.host_computes:
             starts.extend(_rule_starts(work, tables))
         budget = {
@@ -93,7 +93,15 @@ class LeadDp:
         return Draft(
             plan=build_plan(work, choice),
             parameters=(("polish", self.polish.value), ("q_grid", str(self.q_grid))),
-            statistics=Statistics(hint=used, starts=len(starts), effort=effort, start_makespan_ns=start_ns),
+            statistics=Statistics(
+                hint=read.use,
+                starts=len(starts),
+                effort=effort,
+                start_makespan_ns=start_ns,
+                hint_makespan_ns=read.makespan_ns,
+                hint_changes=read.changes,
+                hint_refused=read.refused,
+            ),
         )
 
 

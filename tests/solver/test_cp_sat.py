@@ -12,7 +12,7 @@ from prescope.solver import HintUse, Limits, Status, solve
 from prescope.solver.methods.cp_sat import CpSat
 from prescope.solver.methods.dp import LeadDp, Polish
 
-WEAK = CpSat(start=LeadDp(polish=Polish.NONE))
+WEAK = CpSat(planner=LeadDp(polish=Polish.NONE))
 
 
 def test_proves_what_brute_force_finds() -> None:
