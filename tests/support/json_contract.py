@@ -251,6 +251,21 @@ class Record(Strict):
     sha256: str
 
 
+class Imported(Record):
+    log: str
+
+
+class Exported(Strict):
+    trace: str
+    model: str
+    path: str
+    tokens: int
+    sequences: int
+    layers: int
+    experts: int
+    top_k: int
+
+
 class Generate(Strict):
     model: str
     text: str
@@ -289,6 +304,8 @@ DOCUMENTED = {
     "inspect ROUTING": InspectRouting,
     "run": Run,
     "record": Record,
+    "import": Imported,
+    "export-log": Exported,
     "generate": Generate,
 }
 """Headings of docs/json.md and the shape of one object (or one element of the list) under each."""

@@ -1,0 +1,338 @@
+"""Routing logs: a trace written as a log and read again is the same trace, and every error names its line."""
+
+import gzip
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from example_traces import example_trace, same_trace
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trace_logs import logged_traces
+
+from prescope.instances import InstanceFileError, RoutingTrace
+from prescope.instances.importers import (
+    line_blocks,
+    read_csv_log,
+    read_jsonl_log,
+    write_csv_log,
+    write_jsonl_log,
+)
+
+READ: dict[str, Callable[..., RoutingTrace]] = {"csv": read_csv_log, "jsonl": read_jsonl_log}
+WRITE: dict[str, Callable[..., None]] = {"csv": write_csv_log, "jsonl": write_jsonl_log}
+
+CSV = """\
+# route_trace v1
+# a comment without a colon
+# model: small
+# experts: 8
+# top_k: 2
+# layers: 2
+turn,phase,step,layer,slot,expert,weight,expert_bytes
+0,0,0,0,0,3,0.75,100
+0,0,0,0,1,5,0.25,0
+0,0,0,1,0,1,0.5,200
+0,0,0,1,1,7,0.5,200
+0,1,1,0,0,2,1,100
+0,1,1,0,1,3,0,100
+"""
+JSONL = [
+    {"format": "prescope-routing-log", "version": 1, "model": "small", "experts": 8, "top_k": 2, "layers": 2},
+    {"forward": 0, "layer": 0, "phase": "prefill", "sequences": [0, 0, 1], "ids": [[3, 5], [1, 2], [0, 7]]},
+    {"forward": 0, "layer": 1, "rows": [1, 2], "ids": [[4, 3], [6, 5]]},
+    {"forward": 1, "layer": 0, "phase": "decode", "sequences": [1, 0], "ids": [[1, 0], [2, -1]]},
+    {"forward": 1, "layer": 1, "sequences": [1, 0], "ids": [[7, 6], [5, 4]]},
+]
+
+
+def lines(records: list[Any]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+@settings(max_examples=60)
+@given(logged_traces(), st.sampled_from(["csv", "csv.gz", "jsonl", "jsonl.gz"]), st.integers(1, 4))
+def test_log_reads_back_as_the_trace(
+    tmp_path_factory: pytest.TempPathFactory, trace: RoutingTrace, suffix: str, batch: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / f"log.{suffix}"
+    kind = suffix.partition(".")[0]
+    WRITE[kind](path, trace, **({"batch": batch} if kind == "jsonl" else {}))
+    assert same_trace(READ[kind](path), trace)
+
+
+@settings(max_examples=40)
+@given(logged_traces(), st.randoms(use_true_random=False))
+def test_order_of_csv_rows_and_columns_does_not_matter(
+    tmp_path_factory: pytest.TempPathFactory, trace: RoutingTrace, rng: Any
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "mixed.csv"
+    write_csv_log(path, trace)
+    text = path.read_text().splitlines()
+    at = next(number for number, line in enumerate(text) if not line.startswith("#"))
+    table = [line.split(",") for line in text[at:]]
+    columns = list(range(len(table[0])))
+    rng.shuffle(columns)
+    table = [[row[column] for column in columns] for row in table]
+    rows = table[1:]
+    rng.shuffle(rows)
+    path.write_text("\n".join([*text[:at], *(",".join(row) for row in [table[0], *rows]), ""]))
+    assert same_trace(read_csv_log(path), trace)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 7, 64])
+def test_blocks_cut_anywhere_give_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
+) -> None:
+    trace = example_trace(3)
+    trace = RoutingTrace(**{name: getattr(trace, name) for name in trace.__slots__ if name != "hidden"})
+    monkeypatch.setattr(line_blocks, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(line_blocks, "_READ_BYTES", block_bytes)
+    for suffix in ("csv", "csv.gz", "jsonl"):
+        kind = suffix.partition(".")[0]
+        WRITE[kind](tmp_path / f"x.{suffix}", trace)
+        assert same_trace(READ[kind](tmp_path / f"x.{suffix}"), trace)
+
+
+def test_log_that_a_streaming_engine_writes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Pairs in the preamble, a dense first layer, sizes of what was read, unknown weights, more columns."""
+    path = tmp_path / "engine.csv"
+    path.write_text(
+        "# route_trace v1\n"
+        "# model=/home/me/my models/small.gguf arch=moe n_layer=3 n_expert=4 n_expert_used=2\n"
+        "# layer=0 expert_bytes=0 dense_bytes=7\n# layer=1 expert_bytes=100 dense_bytes=8\n"
+        "# layer=2 expert_bytes=200 dense_bytes=9\n"
+        "turn,phase,step,layer,slot,expert,weight,residency,expert_bytes,dropped\n"
+        + "".join(
+            f"0,{int(step > 4)},{step},{layer},{slot},{(step + slot) % 4},nan,0,{55 * slot},0\n"
+            for step in (4, 5)
+            for layer in (1, 2)
+            for slot in (0, 1)
+        )
+    )
+    trace = read_csv_log(path)
+    assert trace.meta.model == "small.gguf" and trace.topk_weights is None
+    assert trace.topk_ids.tolist() == [[[0, 1], [0, 1]], [[1, 2], [1, 2]]]
+    assert trace.expert_bytes is not None and trace.expert_bytes.tolist() == [100, 200]
+    assert trace.dense_bytes is not None and trace.dense_bytes.tolist() == [8, 9]
+    assert "left out: residency, dropped" in caplog.text
+    path.write_text(path.read_text().replace("0,0,4,1,0", "0,0,4,0,0"))
+    with pytest.raises(InstanceFileError, match=r"line 7, column layer: .*expected layer in \[1, 2\], got 0"):
+        read_csv_log(path)
+
+
+def test_what_is_not_in_a_log_is_not_recorded(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    trace = read_csv_log(tmp_path / "a.csv")
+    assert trace.topk_ids.tolist() == [[[3, 5], [1, 7]], [[2, 3], [-1, -1]]]
+    assert trace.topk_weights is not None and trace.topk_weights[1].tolist() == [[1, 0], [0, 0]]
+    assert trace.expert_bytes is not None and trace.expert_bytes.tolist() == [100, 200]
+    (tmp_path / "a.jsonl").write_text(lines(JSONL))
+    trace = read_jsonl_log(tmp_path / "a.jsonl")
+    assert trace.seq_offsets.tolist() == [0, 3, 5]
+    assert trace.phase.tolist() == [0, 0, 1, 0, 1]
+    assert trace.topk_ids[:3].tolist() == [[[3, 5], [-1, -1]], [[1, 2], [4, 3]], [[2, -1], [5, 4]]]
+
+
+CSV_WRONG = {
+    "no experts": (
+        ("# experts: 8\n", ""),
+        "preamble .above line 6.: .*got no experts",
+        "Add what is missing",
+    ),
+    "unknown key": (("# top_k", "# topk"), "line 5: expected one of the keys .* got 'topk'", ""),
+    "key twice": (("# top_k: 2", "# top_k: 2\n# top_k: 2"), "line 6: .*got top_k again", ""),
+    "future": (
+        ("# top_k", "# prescope-routing-log: 2\n# top_k"),
+        "line 5: expected version 1 .* got 2; .* upgrade",
+        "",
+    ),
+    "no column": (("slot,", "rank,"), "line 7: .*got none called slot", "docs/recording.md"),
+    "column twice": (("weight", "slot"), "line 7: .*got 'slot' twice", ""),
+    "few fields": (("5,0.25,0", "5,0.25"), "line 9: expected 8 fields, got 7", ""),
+    "blank line": (("0,0,0,1,0", "\n0,0,0,1,0"), "line 10: expected 8 fields, got 1", ""),
+    "text": (("7,0.5", "seven,0.5"), "line 11, column expert: .*got 'seven'", ""),
+    "underscore": (("7,0.5", "1_0,0.5"), "line 11, column expert: .*got '1_0'", ""),
+    "umlaut": (("0.75", "0,ä"), "line 8", ""),
+    "fraction": (("7,0.5", "7.0,0.5"), "line 11, column expert: .*got '7.0'", ""),
+    "huge": (("7,0.5", f"{10**30},0.5"), "line 11, column expert: expected a whole number that fits", ""),
+    "expert too large": (("7,0.5", "8,0.5"), r"line 11, column expert: .*in \[-1, 7\], got 8", ""),
+    "layer too large": (("0,1,1,0,1", "0,1,1,2,1"), r"line 13, column layer: .*in \[0, 1\], got 2", ""),
+    "slot too large": (("0,1,1,0,1", "0,1,1,0,2"), r"line 13, column slot: .*in \[0, 1\], got 2", ""),
+    "negative step": (("0,1,1,0,1", "0,1,-1,0,1"), "line 13, column step", ""),
+    "entry twice": (("0,1,1,0,1", "0,1,1,0,0"), "line 13: expected each entry once, got turn 0, step 1", ""),
+    "expert twice": (("3,0,100", "2,0,100"), r"column expert: expected distinct experts, got \[2, 2\]", ""),
+    "both phases": (("0,1,1,0,1", "0,0,1,0,1"), "line 13, column phase: expected 1 as before for turn 0", ""),
+    "nan among weights": (("0.75", "nan"), "line 8, column weight: expected a weight in every row or", ""),
+    "infinite weight": (("0.75", "1e99"), "line 8, column weight: expected a finite float32", ""),
+    "two sizes": (("7,0.5,200", "7,0.5,300"), "line 11, column expert_bytes: expected 200 as before", ""),
+    "some sizes": ((",200", ",0"), "rows: expected expert_bytes of every layer or of none", ""),
+    "cut line": (("0,1,1,0,1,3,0,100\n", "0,1,1,0,1,3,0,1"), "line 13: .*a line that was cut", "Delete the"),
+    "rows missing": (("# top_k", "# rows: 7\n# top_k"), "rows: expected 7 rows .* got 6", "not whole"),
+}
+
+
+@pytest.mark.parametrize("case", CSV_WRONG)
+def test_csv_errors_name_line_and_remedy(tmp_path: Path, case: str) -> None:
+    (old, new), message, remedy = CSV_WRONG[case]
+    assert old in CSV
+    path = tmp_path / "wrong.csv"
+    path.write_text(CSV.replace(old, new), encoding="utf-8")
+    with pytest.raises(InstanceFileError, match=message) as caught:
+        read_csv_log(path)
+    assert remedy in caught.value.remedy and caught.value.path == str(path)
+
+
+def changed(place: int, **fields: Any) -> list[Any]:
+    records = [dict(record) for record in JSONL]
+    for name, value in fields.items():
+        if value is None:
+            del records[place][name]
+        else:
+            records[place][name] = value
+    return records
+
+
+JSONL_WRONG = {
+    "no header": (JSONL[1:], "line 1: Object missing required field `format`|line 1: .*unknown field"),
+    "no experts": (changed(0, experts=None), "line 1: Object missing required field `experts`"),
+    "future": (changed(0, version=2), "line 1: Invalid enum value 2"),
+    "too many experts": (changed(0, experts=10**6), "line 1: .*`\\$.experts`"),
+    "few sizes": (changed(0, expert_bytes=[3]), "line 1: expected expert_bytes of 2 layers, got 1"),
+    "unknown field": (changed(1, colour=1), "line 2: .*unknown field `colour`"),
+    "no phase": (changed(1, phase=None), "line 2: expected phase and sequences in the first record"),
+    "no sequences": (changed(3, sequences=None), "line 4: expected phase and sequences"),
+    "narrow ids": (
+        changed(1, ids=[[3], [1], [0]]),
+        "line 2: expected ids as rows of 2 values, got a row of 1",
+    ),
+    "ragged ids": (changed(1, ids=[[3, 5], [1], [0, 7]]), "line 2: expected ids as rows of 2"),
+    "no ids": (changed(1, ids=[]), "line 2: expected ids as rows of 2 values, got none"),
+    "few ids": (changed(4, ids=[[7, 6]]), "line 5: expected ids of the 2 tokens of the forward, got 1"),
+    "fraction": (changed(1, ids=[[3, 5.5], [1, 2], [0, 7]]), "line 2: Expected `int`, got `float`"),
+    "expert too large": (changed(1, ids=[[3, 8], [1, 2], [0, 7]]), r"line 2: expected ids in \[-1, 7\]"),
+    "huge expert": (changed(1, ids=[[3, 10**30], [1, 2], [0, 7]]), "line 2"),
+    "expert twice": (changed(1, ids=[[3, 3], [1, 2], [0, 7]]), r"line 2: expected distinct ids .* \[3, 3\]"),
+    "layer too large": (changed(2, layer=2), r"line 3: expected layer in \[0, 1\], got 2"),
+    "layer twice": (changed(2, layer=0), "line 3: expected a layer after 0 in this forward, got 0"),
+    "forward goes back": (changed(3, forward=0, layer=1), "line 4"),
+    "earlier forward": ([*JSONL, JSONL[2]], "line 6: expected forward 1 or later, got 0"),
+    "rows descend": (changed(2, rows=[2, 1]), "line 3: expected 2 ascending rows below 3"),
+    "rows beyond": (changed(2, rows=[1, 3]), "line 3: expected 2 ascending rows below 3"),
+    "other sequences": (changed(4, sequences=[0, 1]), "line 5: expected the same sequences as in the first"),
+    "some tokens": (changed(1, tokens=[1, 2, 3]), "line 4: expected tokens in all records or in none"),
+    "late tokens": (changed(2, tokens=[1, 2, 3]), "line 3: expected tokens in the first record"),
+    "some weights": (
+        changed(1, weights=[[0.5, 0.5]] * 3),
+        "line 3: expected weights in all records or in none, got both",
+    ),
+    "two lengths": (changed(1, tokens=[1, 2]), r"line 2: expected one entry per token .*\[2, 3\]"),
+    "records missing": (changed(0, records=5), "records: expected 5 records as the first line says, got 4"),
+}
+
+
+@pytest.mark.parametrize("case", JSONL_WRONG)
+def test_jsonl_errors_name_their_line(tmp_path: Path, case: str) -> None:
+    records, message = JSONL_WRONG[case]
+    path = tmp_path / "wrong.jsonl"
+    path.write_text(lines(records))
+    with pytest.raises(InstanceFileError, match=message) as caught:
+        read_jsonl_log(path)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "line", ['{"forward": 0, "layer": 0, "layer": 1}', "[" * 10**6, "1" * 10**5, "", "nul"]
+)
+def test_odd_lines_are_refused(tmp_path: Path, line: str) -> None:
+    for text in (f"{line}\n", lines(JSONL[:1]) + line + "\n"):
+        (tmp_path / "odd.jsonl").write_text(text)
+        with pytest.raises(InstanceFileError, match="line [12]: "):
+            read_jsonl_log(tmp_path / "odd.jsonl")
+
+
+def test_field_said_twice_is_refused(tmp_path: Path) -> None:
+    text = lines(JSONL).replace('"layer": 1, "rows"', '"layer": 0, "layer": 1, "rows"')
+    (tmp_path / "twice.jsonl").write_text(text)
+    with pytest.raises(InstanceFileError, match="line 3: expected each field once"):
+        read_jsonl_log(tmp_path / "twice.jsonl")
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_a_log_that_ends_early_is_refused(tmp_path: Path, kind: str) -> None:
+    """Wherever it was cut: inside a line, between two, in the compressed file."""
+    trace = example_trace(1, everything=False)
+    WRITE[kind](tmp_path / "whole", trace)
+    whole = (tmp_path / "whole").read_bytes()
+    for path, data in ((tmp_path / "a", whole), (tmp_path / "a.gz", gzip.compress(whole))):
+        for end in range(0, len(data), 1 + len(data) // 97):
+            path.write_bytes(data[:end])
+            with pytest.raises(InstanceFileError):
+                READ[kind](path)
+
+
+def test_compressed_in_several_pieces_and_hostile(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv.gz"
+    data = CSV.encode()
+    path.write_bytes(gzip.compress(data[:90]) + gzip.compress(data[90:]))
+    assert read_csv_log(path).tokens == 2
+    path.write_bytes(gzip.compress(data) + b"behind")
+    with pytest.raises(InstanceFileError, match="expected gzip data"):
+        read_csv_log(path)
+    path.write_bytes(gzip.compress(data + b"0" * 10**7))
+    with pytest.raises(InstanceFileError, match="line 14: expected at most 1048576 bytes in a line"):
+        read_csv_log(path)
+    row = b"0,0,0,0,0,3,0.75,100\n"
+    path.write_bytes(gzip.compress(data[: data.index(row)] + b"#\n" * 10**7 + row))
+    with pytest.raises(InstanceFileError, match="line 8: expected 8 fields"):
+        read_csv_log(path)
+    path.write_bytes(gzip.compress(b"#" * 79 + b"\n" + (b"#" * 79 + b"\n") * 10**5))
+    with pytest.raises(InstanceFileError, match="preamble of at most"):
+        read_csv_log(path)
+
+
+def test_few_rows_do_not_make_a_large_trace(tmp_path: Path) -> None:
+    """Two rows of far more layers and experts than anything else in the log, a million times."""
+    path = tmp_path / "sparse.csv"
+    head = "# model: m\n# experts: 9\n# top_k: 8\n# layers: 1024\nturn,phase,step,layer,slot,expert\n"
+    path.write_text(head + "".join(f"0,0,{step},0,0,1\n" for step in range(10**4)))
+    with pytest.raises(InstanceFileError, match="check layers and top_k"):
+        read_csv_log(path)
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_memory_is_the_trace_and_a_few_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(line_blocks, "_BLOCK_BYTES", 1 << 16)
+    small = example_trace(lengths=((20, 20),) * 60, layers=8, experts=32, top_k=4, everything=False)
+    path = tmp_path / f"large.{kind}"
+    WRITE[kind](path, small)
+    READ[kind](path)
+    tracemalloc.start()
+    trace = READ[kind](path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * (trace.topk_ids.nbytes + 4 * trace.topk_ids.size) + 40 * (1 << 16)
+    assert path.stat().st_size > 4 * trace.topk_ids.nbytes or kind == "jsonl"
+
+
+def test_progress_ends_at_the_end(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    seen: list[tuple[int, int]] = []
+    read_csv_log(tmp_path / "a.csv", progress=lambda done, whole: seen.append((done, whole)))
+    assert seen[-1] == (len(CSV), len(CSV))
+
+
+def test_a_failed_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prescope.instances.importers import csv_export
+
+    (tmp_path / "log.csv").write_text("before")
+    monkeypatch.setattr(csv_export, "_rows", lambda *args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_csv_log(tmp_path / "log.csv", example_trace())
+    assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
+    assert (tmp_path / "log.csv").read_text() == "before"
