@@ -15,7 +15,14 @@ from msgspec.structs import fields
 from prescope.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/use-solver.md", "docs/use-plugin.md", "docs/use-inspect.md", "docs/extending.md")
+PAGES = (
+    "README.md",
+    "docs/use-solver.md",
+    "docs/use-plugin.md",
+    "docs/use-inspect.md",
+    "docs/extending.md",
+    "docs/recording.md",
+)
 
 
 @pytest.mark.parametrize("page", PAGES)
