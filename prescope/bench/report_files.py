@@ -32,8 +32,8 @@ GAP_NOTE = (
     "library's best plan (negative: improved). Steps are planned, not executed."
 )
 TIME_NOTE = (
-    f"Plan time: shifted geometric mean (shift {SHIFT_NS // 10**6} ms) and 99th percentile of the method's wall "
-    "time, one thread, compiled code warm; its share of the step it plans: mean and 99th percentile."
+    f"Plan time: shifted geometric mean (shift {SHIFT_NS // 10**6} ms) and 99th percentile of the wall time "
+    "of the method, one thread, compiled code warm; its share of the step it plans: mean and 99th percentile."
 )
 PROFILE_NOTE = "Performance profile: share of a method's runs within a factor of the shortest makespan here."
 REALISED_NOTE = "\\* realised: planned from predicted demand, scored under the true demand."

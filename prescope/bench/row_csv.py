@@ -38,7 +38,7 @@ def from_cells(cells: Sequence[str]) -> BenchRow:
     """
     if len(cells) != len(COLUMNS):
         raise ValueError(f"expected {len(COLUMNS)} columns, got {len(cells)}")
-    values = {}
+    values: dict[str, Any] = {}
     for name, cell in zip(COLUMNS, cells, strict=True):
         read, optional = _READ[name]
         try:
