@@ -1,0 +1,32 @@
+"""Who keeps a permanent place on the device: rules, the optimum for given values, and a bound."""
+
+from prescope.solver.residency.base import ResidencyRule
+from prescope.solver.residency.bound import horizon_bound
+from prescope.solver.residency.exchange import exchange
+from prescope.solver.residency.flow import Flow, Prices, ResidencyFlow
+from prescope.solver.residency.flow_rule import FlowRule
+from prescope.solver.residency.rules import (
+    Belady,
+    LeastFrequentlyUsed,
+    LeastRecentlyUsed,
+    MovingAverage,
+    Static,
+)
+from prescope.solver.residency.run import StepPlanner, run_horizon
+
+__all__ = [
+    "Belady",
+    "Flow",
+    "FlowRule",
+    "LeastFrequentlyUsed",
+    "LeastRecentlyUsed",
+    "MovingAverage",
+    "Prices",
+    "ResidencyFlow",
+    "ResidencyRule",
+    "Static",
+    "StepPlanner",
+    "exchange",
+    "horizon_bound",
+    "run_horizon",
+]

@@ -1,0 +1,69 @@
+"""Whoever was brought to the device may take the place of a resident that is worth less."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from prescope.formulation.demand import FloatArray, IntArray
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+def exchange(
+    resident: BoolArray,
+    brought: BoolArray,
+    scores: FloatArray,
+    sizes: Sequence[int],
+    *,
+    per_layer: bool = False,
+) -> BoolArray:
+    """Residents of the next step: each exchange gives a place to a brought expert that is worth more.
+
+    Places have sizes, so experts only change places with others of their size.
+
+    Parameters
+    ----------
+    resident, brought
+        Who has a place, and who lies in a slot, bool ``[layers, experts]``.
+    scores
+        Worth of a place for each expert, same shape; of equal ones the resident stays.
+    sizes
+        Bytes of an expert, per layer.
+    per_layer
+        Whether the places of a layer stay with the layer.
+
+    Returns
+    -------
+    numpy.ndarray
+        Who has a place afterwards, bool ``[layers, experts]``: as many of each size as before.
+    """
+    if not np.isfinite(scores).all():
+        raise ValueError("expected finite scores, got NaN or infinity")
+    after = resident.copy()
+    groups: dict[int, list[int]] = {}
+    for layer, size in enumerate(sizes):
+        groups.setdefault(layer if per_layer else size, []).append(layer)
+    for layers in groups.values():
+        _exchange(after, brought, scores, np.array(layers))
+    return after
+
+
+def _exchange(after: BoolArray, brought: BoolArray, scores: FloatArray, layers: IntArray) -> None:
+    places = [(float(scores[key]), key) for key in _keys(after, layers)]
+    heapq.heapify(places)
+    comers = [key for key in _keys(brought, layers) if not after[key]]
+    # The best first: whoever comes later finds only better ones left.
+    for key in sorted(comers, key=lambda key: (-scores[key], key)):
+        if not places or places[0][0] >= scores[key]:
+            return
+        _, victim = heapq.heapreplace(places, (float(scores[key]), key))
+        after[victim], after[key] = False, True
+
+
+def _keys(which: BoolArray, layers: IntArray) -> list[tuple[int, int]]:
+    rows, experts = which[layers].nonzero()
+    return list(zip(layers[rows].tolist(), experts.tolist(), strict=True))

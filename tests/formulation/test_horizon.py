@@ -1,0 +1,103 @@
+"""Horizons: what the evaluator adds up, and what it refuses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prescope.formulation import CostModel, Demand, LayerPlan, LinearTime, Link, Plan, Transfer, evaluate
+from prescope.formulation.horizon import Horizon, HorizonPlan
+from prescope.formulation.horizon_evaluator import (
+    InfeasibleHorizonError,
+    evaluate_horizon,
+    landed,
+    link_left_ns,
+)
+
+COSTS = CostModel(
+    expert_bytes=(10, 10),
+    link=Link(bytes_per_s=10**9, latency_ns=0),
+    gpu=(LinearTime(fixed_ns=2),),
+    cpu=(LinearTime(fixed_ns=20),),
+    dense=(LinearTime(fixed_ns=5),),
+)
+
+
+def horizon(counts=(((1, 0, 1), (0, 1, 0)), ((1, 1, 0), (0, 1, 1))), **changes):
+    demands = tuple(Demand(counts=np.array(step), batch_tokens=1) for step in counts)
+    given = {"name": "h", "costs": COSTS, "demands": demands, "residents": ((0,), (0,))}
+    return Horizon(**{**given, "slots": 1, "lookahead": 2, **changes})
+
+
+FIRST = Plan(
+    layers=(LayerPlan(gpu=(0,), cpu=(2,)), LayerPlan(gpu=(1,))), transfers=(Transfer(layer=1, expert=1),)
+)
+SECOND = Plan(layers=(LayerPlan(gpu=(0,), cpu=(1,)), LayerPlan(gpu=(1,), cpu=(2,))))
+
+
+def test_steps_add_up_and_a_brought_expert_may_stay():
+    case = horizon()
+    plan = HorizonPlan(plans=(FIRST, SECOND), residents=(((0,), (0,)), ((0,), (1,))))
+    schedule = evaluate_horizon(case, plan)
+    alone = [evaluate(case.instance(step, plan.residents[step]), plan.plans[step]) for step in range(2)]
+    assert schedule.step_ns == tuple(each.makespan_ns for each in alone)
+    assert schedule.total_ns == sum(schedule.step_ns)
+    assert schedule.copied_bytes == 10
+    assert (schedule.hits, schedule.uses) == (1 + 2, 3 + 4)
+
+
+def test_a_copy_that_is_under_way_at_the_end_delays_the_next_step_and_brings_nobody():
+    late = Plan(
+        layers=(LayerPlan(gpu=(0,), cpu=(2,)), LayerPlan(cpu=(1,))),
+        transfers=tuple(Transfer(layer=1, expert=expert) for expert in (1, 2)),
+    )
+    slow = replace(COSTS, link=Link(bytes_per_s=10**9, latency_ns=30))
+    case = horizon(costs=slow)
+    schedule = evaluate(case.instance(0, case.residents), late)
+    assert landed(schedule) == {(1, 1)}
+    assert link_left_ns(schedule) == 80 - schedule.makespan_ns > 0
+    plan = HorizonPlan(
+        plans=(late, replace(FIRST, layers=(LayerPlan(gpu=(0,), cpu=(1,)), LayerPlan(gpu=(1,), cpu=(2,))))),
+        residents=(((0,), (0,)), ((0,), (0,))),
+    )
+    total = evaluate_horizon(case, plan)
+    free = evaluate(case.instance(1, case.residents), plan.plans[1]).makespan_ns
+    assert total.step_ns[1] > free
+    with pytest.raises(InfeasibleHorizonError, match="layer 1 expert 2 and 0 others"):
+        evaluate_horizon(case, replace(plan, residents=(((0,), (0,)), ((0,), (2,)))))
+
+
+@pytest.mark.parametrize(
+    ("residents", "message"),
+    [
+        ((((1,), (0,)), ((0,), (0,))), "own residents in step 0"),
+        ((((0,), (0,)), ((2,), (0,))), "layer 0 expert 2 and 0 others"),
+        ((((0,), (0,)), ((0,), (0, 1))), "at most 2 residents of 10 bytes in step 1, got 3"),
+    ],
+)
+def test_residents_that_cannot_be_there_are_refused(residents, message):
+    with pytest.raises(InfeasibleHorizonError, match=message):
+        evaluate_horizon(horizon(), HorizonPlan(plans=(FIRST, SECOND), residents=residents))
+
+
+def test_places_have_sizes():
+    two_sizes = replace(COSTS, expert_bytes=(10, 20))
+    case = horizon(costs=two_sizes, residents=((0, 1), ()))
+    plan = HorizonPlan(
+        plans=(FIRST, replace(SECOND, layers=(LayerPlan(cpu=(0, 1)), LayerPlan(gpu=(1,), cpu=(2,))))),
+        residents=(((0, 1), ()), ((0,), (1,))),
+    )
+    with pytest.raises(InfeasibleHorizonError, match="at most 0 residents of 20 bytes in step 1, got 1"):
+        evaluate_horizon(case, plan)
+
+
+def test_wrong_horizons_are_refused():
+    with pytest.raises(ValueError, match="number of steps"):
+        horizon(counts=())
+    with pytest.raises(ValueError, match="as many experts in every step"):
+        horizon(counts=(((1, 0, 1), (0, 1, 0)), ((1, 1), (0, 1))))
+    with pytest.raises(ValueError, match="as many plans as residents"):
+        HorizonPlan(plans=(FIRST,), residents=())
+    with pytest.raises(InfeasibleHorizonError, match="plans for 2 steps, got 1"):
+        evaluate_horizon(horizon(), HorizonPlan(plans=(FIRST,), residents=(((0,), (0,)),)))
+    assert horizon().part(1, 2).demands == horizon().demands[1:]

@@ -1,0 +1,186 @@
+"""Residency rules, the flow and its bound, against brute force over tiny horizons."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from brute_force import canonical_plans
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_instances import make_instance, seeded
+
+from prescope.formulation import Demand, InfeasiblePlanError, evaluate, makespan_ns
+from prescope.formulation.horizon import Horizon
+from prescope.formulation.horizon_evaluator import evaluate_horizon, landed, link_left_ns
+from prescope.solver import Limits, get_method
+from prescope.solver.residency import (
+    Belady,
+    FlowRule,
+    LeastFrequentlyUsed,
+    LeastRecentlyUsed,
+    MovingAverage,
+    Prices,
+    Static,
+    exchange,
+    horizon_bound,
+    run_horizon,
+)
+
+
+def plan_step(instance):
+    return get_method("dp").plan(instance, limits=Limits(), seed=0, hint=None).plan
+
+
+def tiny_horizon(seed, steps, **limits):
+    pick = seeded(seed)
+    instance = make_instance(pick, **limits)
+    demands = [instance.demand]
+    for _ in range(steps - 1):
+        counts = np.array(
+            [
+                [pick.integer(0, instance.demand.batch_tokens) * pick.chance(50) for _ in row]
+                for row in instance.demand.counts
+            ]
+        )
+        demands.append(Demand(counts=counts, batch_tokens=instance.demand.batch_tokens))
+    return Horizon(
+        name="tiny",
+        costs=instance.costs,
+        demands=tuple(demands),
+        residents=instance.residents,
+        slots=max(1, instance.slots),
+        lookahead=instance.lookahead,
+        tier=instance.tier,
+        host_computes=instance.host_computes,
+    )
+
+
+def rules(horizon):
+    shape = horizon.layers, horizon.experts
+    counts = [demand.counts for demand in horizon.demands]
+    _, prices, _ = horizon_bound(horizon)
+    return [
+        Static(),
+        LeastRecentlyUsed(*shape),
+        LeastFrequentlyUsed(*shape),
+        MovingAverage(np.full(shape, 1 / shape[1]), fixed_ns=10, per_token_ns=1),
+        Belady(counts),
+        FlowRule(horizon, prices),
+    ]
+
+
+def brute_force_total(horizon):
+    """The least total of two steps: every plan of the first, every exchange, every plan of the second."""
+
+    def plans(instance):
+        for plan in canonical_plans(instance):
+            try:
+                yield plan, evaluate(instance, plan)
+            except InfeasiblePlanError:
+                continue
+
+    first_keys = {(layer, e) for layer, row in enumerate(horizon.residents) for e in row}
+    second: dict[tuple, int] = {}
+    best = None
+    for _, schedule in plans(horizon.instance(0, horizon.residents)):
+        there = sorted(first_keys | landed(schedule))
+        ready = link_left_ns(schedule)
+        for chosen in combinations(there, len(first_keys)):
+            residents = tuple(
+                tuple(e for owner, e in chosen if owner == layer) for layer in range(horizon.layers)
+            )
+            key = residents, ready
+            if key not in second:
+                instance = horizon.instance(1, residents, ready)
+                second[key] = min(schedule.makespan_ns for _, schedule in plans(instance))
+            total = schedule.makespan_ns + second[key]
+            best = total if best is None else min(best, total)
+    return best
+
+
+def test_the_bound_is_below_the_best_of_all_plans_and_every_rule_is_above():
+    compared = tight = 0
+    for seed in range(200):
+        horizon = tiny_horizon(seed, 2, max_layers=2, max_experts=3, max_missing=2)
+        uses = sum(int((demand.counts > 0).sum()) for demand in horizon.demands)
+        if len(set(horizon.costs.expert_bytes)) > 1 or not 3 <= uses <= 6:
+            continue
+        best_ns = brute_force_total(horizon)
+        bound_ns, _, _ = horizon_bound(horizon)
+        assert bound_ns <= best_ns, seed
+        tight += bound_ns >= 0.9 * best_ns
+        for rule in rules(horizon):
+            plan = run_horizon(horizon, rule, plan_step)
+            assert evaluate_horizon(horizon, plan).total_ns >= bound_ns, (seed, rule.name)
+        compared += 1
+    assert compared >= 25
+    assert tight >= compared / 4
+
+
+def test_every_rule_gives_a_feasible_horizon_with_mixed_sizes():
+    for seed in range(16):
+        horizon = tiny_horizon(seed, 4)
+        bound_ns, prices, flows = horizon_bound(horizon)
+        assert sum(len(uses) for uses, _ in flows) == sum(int((d.counts > 0).sum()) for d in horizon.demands)
+        assert prices.cpu == 0 or horizon.host_computes
+        for rule in rules(horizon):
+            assert evaluate_horizon(horizon, run_horizon(horizon, rule, plan_step)).total_ns >= bound_ns
+
+
+def test_one_step_is_one_instance():
+    for seed in range(30):
+        horizon = tiny_horizon(seed, 1)
+        instance = horizon.instance(0, horizon.residents)
+        plan = run_horizon(horizon, Static(), plan_step)
+        assert evaluate_horizon(horizon, plan).total_ns == makespan_ns(instance, plan.plans[0])
+
+
+@given(st.integers(0, 10**6))
+def test_exchange_keeps_the_best_of_all_that_are_there(seed):
+    rng = np.random.default_rng(seed)
+    layers, experts = rng.integers(1, 4), rng.integers(1, 6)
+    resident = rng.random((layers, experts)) < 0.4
+    brought = rng.random((layers, experts)) < 0.5
+    scores = rng.integers(0, 4, (layers, experts)).astype(float)
+    sizes = rng.integers(1, 3, layers).tolist()
+    after = exchange(resident, brought, scores, sizes)
+    assert not (after & ~(resident | brought)).any()
+    for size in set(sizes):
+        rows = [layer for layer in range(layers) if sizes[layer] == size]
+        place, there = after[rows], (resident | brought)[rows]
+        assert place.sum() == resident[rows].sum()
+        best = np.sort(scores[rows][there])[::-1][: place.sum()]
+        assert sorted(scores[rows][place]) == sorted(best)
+    within = exchange(resident, brought, scores, sizes, per_layer=True)
+    assert (within.sum(axis=1) == resident.sum(axis=1)).all()
+
+
+def test_belady_gives_up_whoever_is_needed_last():
+    counts = [np.array([[1, 1, 0]]), np.array([[0, 0, 1]]), np.array([[0, 1, 0]]), np.array([[1, 0, 0]])]
+    rule = Belady(counts)
+    rule.observe(counts[0])
+    assert rule.scores().tolist() == [[-3.0, -2.0, -1.0]]
+    rule.observe(counts[1])
+    assert rule.scores().tolist() == [[-3.0, -2.0, -5.0]]
+
+
+def test_the_past_orders_lru_and_lfu():
+    lru, lfu = LeastRecentlyUsed(2, 2), LeastFrequentlyUsed(2, 2)
+    for counts in (np.array([[1, 0], [1, 1]]), np.array([[1, 0], [0, 1]])):
+        lru.observe(counts)
+        lfu.observe(counts)
+    assert lru.scores().argsort(axis=None).tolist() == [1, 2, 0, 3]
+    assert lfu.scores().tolist() == [[2, 0], [1, 2]]
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(ValueError, match="add up to 1"):
+        Prices(cpu=0.5, gpu=0.5, link=0.5)
+    with pytest.raises(ValueError, match="finite scores"):
+        exchange(np.ones((1, 1), bool), np.ones((1, 1), bool), np.array([[np.nan]]), [1])
+    with pytest.raises(ValueError, match="decay"):
+        MovingAverage(np.ones((1, 1)), fixed_ns=1, per_token_ns=1, decay=0.0)
+    horizon = tiny_horizon(3, 2)
+    with pytest.raises(ValueError, match="number of steps"):
+        replace(horizon, demands=())
