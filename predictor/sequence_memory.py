@@ -77,6 +77,15 @@ class SequenceMemory:
         """Ids and weights of each row's previous token, ``[tokens, top_k]``; `NOT_RECORDED` without one."""
         return self._ids[self._places, layer], self._weights[self._places, layer]
 
+    def last_of_all(self) -> tuple[IntArray, _Rows]:
+        """`last` of every layer, ``[tokens, layers, top_k]``, as arrays of the caller's own."""
+        return self._ids[self._places], self._weights[self._places]
+
+    def averages_of_all(self) -> _Rows:
+        """`averages` of every layer, ``[decays, tokens, layers, experts]``: the caller's own array."""
+        found: _Rows = self._averages[:, self._places]
+        return found
+
     def averages(self, layer: int) -> _Rows:
         """Moving averages of each row's sequence, float32 ``[decays, tokens, experts]``."""
         found: _Rows = self._averages[:, self._places, layer]

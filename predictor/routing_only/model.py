@@ -1,0 +1,94 @@
+"""The trained numbers of a routing-only predictor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from prescope.predictor.calibration.token_map import KNOTS
+from prescope.predictor.routing_only.settings import RoutingOnlySettings
+from prescope.predictor.split import SequenceSplit
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RoutingOnlyModel:
+    """Linear heads from every gate to the coming ones, with their calibration.
+
+    Heads go round the step: the head of source ``s`` and horizon ``h`` predicts layer ``(s + h) % layers``,
+    in the sequence's next token where ``s + h >= layers``.
+
+    Parameters
+    ----------
+    name, fingerprint
+        Model that the routing came from, and what identifies its weights (empty when not known).
+    layers, experts, top_k
+        Its shape.
+    settings
+        What the heads look at.
+    split
+        Sequences of the training trace by purpose.
+    prior
+        Share of each expert, ``[layers, experts]``, where averages start.
+    window, previous, average, bias
+        Coefficients of every source, as `prescope.predictor.routing_only.scores.head_scores` takes them with
+        a first axis of length ``layers``.
+    knots
+        Token maps, ``[layers, horizons, knots]``; see `prescope.predictor.calibration.fit_token_map`.
+    correction
+        Batch corrections, ``[layers, horizons, 2]``.
+    """
+
+    name: str
+    fingerprint: str
+    layers: int
+    experts: int
+    top_k: int
+    settings: RoutingOnlySettings
+    split: SequenceSplit
+    prior: Floats
+    window: Floats
+    previous: Floats
+    average: Floats
+    bias: Floats
+    knots: Floats
+    correction: Floats
+
+    def __post_init__(self) -> None:
+        for name, shape in shapes(self.layers, self.experts, self.settings).items():
+            array = np.ascontiguousarray(getattr(self, name), dtype=np.float32)
+            if array.shape != shape or not np.isfinite(array).all():
+                raise ValueError(f"expected finite {name} of shape {shape}, got shape {array.shape}")
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    @property
+    def horizons(self) -> int:
+        """Layers ahead predicted."""
+        return int(self.bias.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all numbers."""
+        arrays = (getattr(self, one.name) for one in fields(self))
+        return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+
+
+def shapes(layers: int, experts: int, settings: RoutingOnlySettings) -> dict[str, tuple[int, ...]]:
+    """Shape of every array of a model."""
+    horizons, window = settings.horizons_of(layers), settings.window_of(layers)
+    # A window over all layers holds the target's last choice already.
+    previous = horizons if settings.previous and window < layers else 0
+    channels = 2 if settings.weights else 1
+    return {
+        "prior": (layers, experts),
+        "window": (layers, window, channels, experts, horizons * experts),
+        "previous": (layers, previous, channels, experts, experts),
+        "average": (layers, horizons, len(settings.decays), experts, experts),
+        "bias": (layers, horizons, experts),
+        "knots": (layers, horizons, KNOTS),
+        "correction": (layers, horizons, 2),
+    }

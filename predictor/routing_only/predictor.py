@@ -1,0 +1,143 @@
+"""Forecasts from what a batch's sequences chose lately; no hidden states needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from prescope.formulation.demand import FloatArray, IntArray
+from prescope.formulation.forecast import Forecast
+from prescope.instances import NOT_RECORDED
+from prescope.predictor.calibration import BatchEvent, apply_token_map
+from prescope.predictor.routing_only.model import RoutingOnlyModel
+from prescope.predictor.routing_only.scores import head_scores
+from prescope.predictor.rows import forecast_from_rows, ids_of, weights_of
+from prescope.predictor.sequence_memory import SequenceMemory
+from prescope.predictor.shares import check_target
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class RoutingOnly:
+    """Linear heads on the latest gates of each sequence, calibrated for tokens and for batches.
+
+    Beyond the horizon of its heads it speaks from the sequence's slowest moving average, or from the prior.
+
+    Parameters
+    ----------
+    model
+        Trained numbers.
+    name
+        What it is called in reports.
+    """
+
+    def __init__(self, model: RoutingOnlyModel, *, name: str = "routing-only") -> None:
+        self._model = model
+        self._name = name
+        self._events = BatchEvent(correction=model.correction)
+        self._memory = SequenceMemory(
+            prior=model.prior.astype(np.float64), top_k=model.top_k, decays=model.settings.decays
+        )
+        self._tokens = 0
+        self._begin()
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+        return self._name
+
+    def known_counts(self) -> IntArray | None:
+        """Nothing is known beforehand; see `Predictor.known_counts`."""
+        return None
+
+    def begin_step(
+        self, tokens: int, *, sequences: IntArray | None = None, token_ids: IntArray | None = None
+    ) -> None:
+        """Announce a step; see `Predictor.begin_step`."""
+        self._tokens = tokens
+        self._memory.begin_step(tokens, sequences)
+        self._begin()
+
+    def observe(self, layer: int, hidden: Tensor | None, indices: Tensor, weights: Tensor | None) -> None:
+        """Keep a gate's choices; see `Predictor.observe`."""
+        ids = ids_of(indices)
+        width = ids.shape[1]
+        scales = weights_of(weights) if self._model.settings.weights else None
+        self._memory.observe(layer, ids, scales)
+        self._ids[:, layer, :width] = ids
+        if scales is not None:
+            self._weights[:, layer, :width] = scales
+        self._newer[:, :, layer] = self._memory.averages(layer)
+
+    def predict_tokens(self, layer: int, horizon: int) -> FloatArray:
+        """Probability that each row chooses each expert, float64 ``[tokens, experts]``."""
+        target = check_target(layer, horizon, self._model.layers)
+        return self._rows(layer, horizon, target).astype(np.float64)
+
+    def predict(self, layer: int, horizon: int) -> Forecast:
+        """Forecast of the batch; see `Predictor.predict`."""
+        target = check_target(layer, horizon, self._model.layers)
+        return self._forecast(layer, horizon, target)
+
+    def predict_next(self, layer: int, horizon: int) -> Forecast:
+        """Forecast of layer ``layer + horizon - layers`` in the next step of the same sequences.
+
+        Raises
+        ------
+        ValueError
+            When the layer is not one of the next step within the horizon of the heads.
+        """
+        target = layer + horizon - self._model.layers
+        if not 0 <= target < self._model.layers or not 1 <= horizon <= self._model.horizons:
+            raise ValueError(
+                f"expected a horizon in [1, {self._model.horizons}] that reaches the next step's "
+                f"{self._model.layers} layers, got {layer} + {horizon}"
+            )
+        return self._forecast(layer, horizon, target)
+
+    def _forecast(self, layer: int, horizon: int, target: int) -> Forecast:
+        rows = self._rows(layer, horizon, target)
+        if horizon > self._model.horizons:
+            return forecast_from_rows(rows)
+        needed = self._events.apply(layer % self._model.layers, horizon, rows)
+        return Forecast(expected_tokens=rows.sum(axis=0, dtype=np.float64), probability=needed)
+
+    def _rows(self, layer: int, horizon: int, target: int) -> npt.NDArray[np.float32]:
+        model = self._model
+        # Before the first gate of a step the last gate is the previous token's.
+        source = layer % model.layers
+        if horizon > model.horizons:
+            if not model.settings.decays:
+                return np.repeat(model.prior[target][None], self._tokens, axis=0)
+            averages = self._newer if target <= layer else self._older
+            return averages[int(np.argmax(model.settings.decays)), :, target]
+        scores = self._scores.get(layer)
+        if scores is None:
+            before = layer < 0
+            scores = head_scores(
+                source,
+                self._older_ids if before else self._ids,
+                self._older_weights if before else self._weights,
+                self._older_ids,
+                self._older_weights,
+                self._older,
+                self._older if before else self._newer,
+                model.window[source],
+                model.previous[source],
+                model.average[source],
+                model.bias[source],
+            )
+            self._scores[layer] = scores
+        return apply_token_map(model.knots[source, horizon - 1], scores[:, horizon - 1])
+
+    def _begin(self) -> None:
+        """Set aside what the rows' sequences did before this step: forecasts may be asked for late."""
+        self._older_ids, self._older_weights = self._memory.last_of_all()
+        self._older = self._memory.averages_of_all()
+        self._ids = np.full_like(self._older_ids, NOT_RECORDED)
+        self._weights = np.zeros_like(self._older_weights)
+        self._newer = self._older.copy()
+        self._scores: dict[int, npt.NDArray[np.float32]] = {}

@@ -1,0 +1,150 @@
+"""Training a routing-only predictor: least squares, then calibration on other sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from prescope.formulation.checks import require_int
+from prescope.formulation.demand import IntArray
+from prescope.instances import RoutingTrace, popularity
+from prescope.predictor.calibration import EmulatedBatches, apply_token_map, fit_token_map
+from prescope.predictor.routing_only.design import Design
+from prescope.predictor.routing_only.history import History
+from prescope.predictor.routing_only.least_squares import SourceSums
+from prescope.predictor.routing_only.model import RoutingOnlyModel, shapes
+from prescope.predictor.routing_only.settings import RoutingOnlySettings
+from prescope.predictor.split import SequenceSplit
+
+BATCHES = (4, 8, 16, 32)
+"""Sizes of the emulated batches that the batch correction is fitted on."""
+
+
+def train_routing_only(
+    trace: RoutingTrace,
+    split: SequenceSplit,
+    settings: RoutingOnlySettings | None = None,
+    *,
+    max_tokens: int = 40_000,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> RoutingOnlyModel:
+    """Fit the heads on the training sequences and calibrate them on the validation sequences.
+
+    There is no randomness: the same trace, split and settings give the same model, up to rounding.
+
+    Parameters
+    ----------
+    trace
+        Recorded routing.
+    split
+        Sequences by purpose; those for testing are not looked at.
+    settings
+        What the heads look at.
+    max_tokens
+        Training stops taking further sequences when it has this many tokens: what bounds its memory.
+    progress
+        Called with the number of layers done and of all.
+
+    Raises
+    ------
+    ValueError
+        When the split names sequences that do not exist, or a part has no usable token.
+    """
+    settings = RoutingOnlySettings() if settings is None else settings
+    require_int("max_tokens", max_tokens, 1)
+    known = {*range(trace.sequences)}
+    if unknown := {*split.train, *split.validation, *split.test} - known:
+        raise ValueError(f"expected sequences in [0, {trace.sequences - 1}], got {sorted(unknown)[:10]}")
+    rows = _rows_of(trace, _first(trace, split.train, max_tokens))
+    prior = popularity(trace, rows=rows)
+    fitted, held = (
+        Design(
+            history=History.of(
+                trace, _first(trace, sequences, max_tokens), prior=prior, decays=settings.decays
+            ),
+            settings=settings,
+        )
+        for sequences in (split.train, split.validation)
+    )
+    # Heads that go on into the next token need one.
+    tokens, judges = (
+        _learnable(design.history, what) for design, what in ((fitted, "training"), (held, "validation"))
+    )
+    batches = EmulatedBatches.of(held.history.sequence[judges], BATCHES)
+    layers, experts = trace.layers, trace.meta.experts
+    arrays = {
+        name: np.zeros(shape, dtype=np.float32) for name, shape in shapes(layers, experts, settings).items()
+    }
+    arrays["prior"][:] = prior
+    every = round(1 / settings.blank_share) if settings.blank_share else 0
+    for source in range(layers):
+        progress(source, layers)
+        sums = SourceSums(fitted, source, settings.horizons_of(layers))
+        sums.add(tokens, blank=False)
+        if every:
+            sums.add(tokens[::every], blank=True)
+        shared = held.shared(source, judges, blank=False)
+        for horizon in range(1, settings.horizons_of(layers) + 1):
+            head = sums.solve(horizon, settings.penalty)
+            _store(arrays, source, horizon, head, shared.shape[1], settings)
+            own = held.own(source, horizon, judges, blank=False)
+            score = np.concatenate([shared, own], axis=1) @ head
+            truth = held.truth(source, horizon, judges) > 0
+            knots = fit_token_map(score, truth)
+            arrays["knots"][source, horizon - 1] = knots
+            said = apply_token_map(knots, score)
+            arrays["correction"][source, horizon - 1] = batches.fit(said, truth)
+    progress(layers, layers)
+    return RoutingOnlyModel(
+        name=trace.meta.model,
+        fingerprint=trace.meta.fingerprint,
+        layers=layers,
+        experts=experts,
+        top_k=trace.meta.top_k,
+        settings=settings,
+        split=split,
+        **arrays,
+    )
+
+
+def _store(
+    arrays: dict[str, npt.NDArray[np.float32]],
+    source: int,
+    horizon: int,
+    head: npt.NDArray[np.float32],
+    shared: int,
+    settings: RoutingOnlySettings,
+) -> None:
+    """Put a head's coefficients where the compiled scores look for them."""
+    experts = head.shape[1]
+    arrays["bias"][source, horizon - 1] = head[0]
+    window = arrays["window"][source]
+    columns = slice((horizon - 1) * experts, horizon * experts)
+    window[..., columns] = head[1:shared].reshape(window.shape[:3] + (experts,))
+    previous = arrays["previous"][source]
+    size = 0
+    if previous.shape[0]:
+        size = previous[0].size // experts
+        previous[horizon - 1] = head[shared : shared + size].reshape(previous.shape[1:])
+    average = arrays["average"][source]
+    average[horizon - 1] = head[shared + size :].reshape(average.shape[1:])
+
+
+def _first(trace: RoutingTrace, sequences: tuple[int, ...], max_tokens: int) -> tuple[int, ...]:
+    """As many of the sequences as have at most ``max_tokens`` tokens, at least one."""
+    ends = np.cumsum(np.diff(trace.seq_offsets)[list(sequences)])
+    return sequences[: max(1, int((ends <= max_tokens).sum()))]
+
+
+def _rows_of(trace: RoutingTrace, sequences: tuple[int, ...]) -> IntArray:
+    runs = [np.arange(trace.seq_offsets[one], trace.seq_offsets[one + 1]) for one in sequences]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *runs]).astype(np.int64)
+
+
+def _learnable(history: History, what: str) -> IntArray:
+    tokens: IntArray = np.flatnonzero(history.usable & (history.after >= 0) & history.usable[history.after])
+    if not tokens.size:
+        raise ValueError(f"expected {what} sequences with recorded tokens that have a successor, got none")
+    return tokens
