@@ -33,11 +33,17 @@ class PredictorContext:
         Share of each expert, float ``[layers, experts]``, or ``None``.
     steps
         Recorded counts of each step for the oracle, or ``None``.
+    hidden_size
+        Channels of the gating inputs, or ``None`` where there are none.
+    fingerprint
+        Identifies the gates' weights, as `prescope.instances.TraceMeta` has it; empty when not known.
     """
 
     layers: int
     experts: int
     top_k: int
+    hidden_size: int | None = None
+    fingerprint: str = ""
     router: StaleRouter | None = None
     prior: FloatArray | None = None
     steps: Sequence[IntArray] | None = None
@@ -93,19 +99,46 @@ _FACTORIES: dict[str, Callable[[PredictorContext], Predictor]] = {
 }
 
 
+def _llapor(folder: str, context: PredictorContext) -> Predictor:
+    from prescope.predictor.llapor import open_llapor
+
+    return open_llapor(folder, context)
+
+
+# Trained ones, named "kind:FOLDER"; they load what they need when asked for.
+_TRAINED: dict[str, Callable[[str, PredictorContext], Predictor]] = {"llapor": _llapor}
+
+
 def predictors() -> tuple[str, ...]:
-    """Names of the predictors."""
+    """Names of the predictors that need no training."""
     return tuple(_FACTORIES)
+
+
+def trained_predictors() -> tuple[str, ...]:
+    """Kinds of trained predictors; one is named by its kind and its folder, ``"llapor:FOLDER"``."""
+    return tuple(_TRAINED)
 
 
 def make_predictor(name: str, context: PredictorContext) -> Predictor:
     """Build a predictor by name.
 
+    Parameters
+    ----------
+    name
+        One of `predictors`, or ``"kind:FOLDER"`` with one of `trained_predictors`.
+    context
+        What is known of the model.
+
     Raises
     ------
     ValueError
-        When the name is unknown, or the context lacks what the predictor needs.
+        When the name is unknown, the context lacks what the predictor needs, or a trained one belongs to
+        another model.
     """
+    kind, colon, folder = name.partition(":")
+    if colon and folder and kind in _TRAINED:
+        return _TRAINED[kind](folder, context)
     if name not in _FACTORIES:
-        raise ValueError(f"expected a predictor among {', '.join(predictors())}, got {name!r}")
+        named = ", ".join([*predictors(), *(f"{kind}:FOLDER" for kind in trained_predictors())])
+        raise ValueError(f"expected a predictor among {named}, got {name!r}")
     return _FACTORIES[name](context)
