@@ -92,7 +92,7 @@ def test_fate_fills_the_window_up_to_the_next_gate():
 
 
 def test_hybrimoe_spends_leftover_link_time_where_it_gains_most():
-    near, far = coming([0, 300, 0, 0], dense_ns=350), coming([0, 0, 5000, 0])
+    near, far = coming([0, 60, 0, 0], dense_ns=350), coming([0, 0, 5000, 0])
     # The layer ends at 40 with nothing copied; three copies end before the gate at 390.
     near_only, both = (gate([40, 0, 0, 0], future=future) for future in ((near,), (near, far)))
     assert HybriMoE(depth=1, extra=0).decide(near_only).prefetch == ((1, 1),)
