@@ -161,18 +161,23 @@ class Engine:
         """
         return self._recording().step_counts(self._settings.experts)
 
-    def routing(self, *, source: str = "", notes: str = "") -> RoutingTrace:
+    def routing(self, *, source: str = "", notes: str = "", forget: bool = False) -> RoutingTrace:
         """The recorded routing; raises like `step_counts`.
 
         Parameters
         ----------
         source, notes
             As for `prescope.instances.TraceMeta`.
+        forget
+            Drop it from the engine's memory: the next call has what came after.
         """
         meta = trace_meta(
             self._model, self._layers, experts=self._settings.experts, source=source, notes=notes
         )
-        return self._recording().trace(meta=meta)
+        trace = self._recording().trace(meta=meta)
+        if forget:
+            self._recording().forget()
+        return trace
 
     def _recording(self) -> RoutingRecorder:
         if self._recorder is None:
@@ -203,7 +208,7 @@ class Engine:
             if self._recorder is not None:
                 if call.past == 0:
                     self._recorder.begin_sequences()
-                self._recorder.begin_step(real, (call.batch, call.tokens), call.ids)
+                self._recorder.begin_step(real, (call.batch, call.tokens), call.ids, first=call.past == 0)
             self._predictor.begin_step(
                 self._tokens, sequences=self._rows.sequences(real), token_ids=self._rows.token_ids(real)
             )

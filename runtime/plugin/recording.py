@@ -46,11 +46,16 @@ class RoutingRecorder:
         if self._steps:
             self._group = 1 + max(int(step.sequences.max(initial=-1)) for step in self._steps)
 
-    def begin_step(self, real: Tensor, shape: tuple[int, int], ids: Tensor | None) -> None:
-        """A step over ``shape`` (batch, tokens) with these real rows and, if known, token ids begins."""
+    def begin_step(
+        self, real: Tensor, shape: tuple[int, int], ids: Tensor | None, *, first: bool = False
+    ) -> None:
+        """A step over ``shape`` (batch, tokens) with these real rows and, if known, token ids begins.
+
+        ``first`` says that nothing came before: a prompt, even if it is one token long.
+        """
         sequences = self._group + (real // shape[1]).numpy().astype(np.int64)
         tokens = None if ids is None else ids.detach().cpu().reshape(-1)[real].numpy().astype(np.int64)
-        self._running = _Step(sequences=sequences, prefill=shape[1] > 1, tokens=tokens)
+        self._running = _Step(sequences=sequences, prefill=first or shape[1] > 1, tokens=tokens)
 
     def gate(self, indices: Tensor, weights: Tensor, hidden: Tensor) -> None:
         """The next gate of the running step, real rows only."""
@@ -67,6 +72,11 @@ class RoutingRecorder:
         if self._running is not None:
             self._steps.append(self._running)
         self._running = None
+
+    def forget(self) -> None:
+        """Drop what was recorded; what comes next are new sequences."""
+        self._steps.clear()
+        self._group = 0
 
     def step_counts(self, experts: int) -> list[IntArray]:
         """Tokens of each expert of every step, int64 ``[layers, experts]`` each."""

@@ -240,7 +240,7 @@ class Run(Strict):
     rows: list[RunRow]
 
 
-class Record(Strict):
+class Routing(Strict):
     model: str
     path: str
     tokens: int
@@ -248,22 +248,21 @@ class Record(Strict):
     layers: int
     experts: int
     top_k: int
+
+
+class Record(Routing):
+    token_bytes: int
+    hidden_bytes: int
     sha256: str
 
 
-class Imported(Record):
+class Imported(Routing):
     log: str
+    sha256: str
 
 
-class Exported(Strict):
+class Exported(Routing):
     trace: str
-    model: str
-    path: str
-    tokens: int
-    sequences: int
-    layers: int
-    experts: int
-    top_k: int
 
 
 class Generate(Strict):
