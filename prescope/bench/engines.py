@@ -37,7 +37,8 @@ def _in_processes(tasks: Iterable[RunTask], jobs: int) -> Iterator[RunOutcome]:
         sent: dict[RunKey, RunTask] = {}
         try:
             with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
-                parallel = Parallel(return_as="generator_unordered", batch_size=1)
+                # No more under way than can run: all of them are suspects when one takes its process down.
+                parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
                 for outcome in parallel(delayed(run_task)(task) for task in _noting(waiting, sent)):
                     del sent[outcome.row.key]
                     yield outcome
