@@ -7,6 +7,7 @@ from prescope.solver.api import solve
 from prescope.solver.base import Draft, Method
 from prescope.solver.errors import SolverError, UnsuitableInstanceError
 from prescope.solver.registry import get_method, methods
+from prescope.solver.resolve import Resolver
 from prescope.solver.result import (
     HintChanges,
     HintUse,
@@ -27,6 +28,7 @@ __all__ = [
     "Method",
     "ProvedBound",
     "RebuildReason",
+    "Resolver",
     "Result",
     "SolverError",
     "Statistics",

@@ -23,6 +23,8 @@ _MODULES = {
     "dp": "dp",
     "dp-fast": "dp:FAST",
     "cp-sat": "cp_sat",
+    "cp-sat-table": "milp:CP_SAT",
+    "milp": "milp",
 }
 
 

@@ -6,8 +6,8 @@ assumed, so a proof by this model is a proof about all plans. At most, experts t
 are kept in one order, which loses nothing.
 
 The model is laid out by rank in the `Workload` (missing experts heaviest first, residents lightest first), so
-that a model of the same shape is changed into another instance's by writing its numbers: `write` does that, and
-building is making a model without numbers and writing them.
+that a model of the same shape is changed into another instance's by writing its numbers: `write` does that,
+and building is making a model without numbers and writing them.
 """
 
 from __future__ import annotations

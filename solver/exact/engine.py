@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import ceil
 from typing import Protocol
 
 from prescope.formulation.checks import require_finite, require_int
@@ -123,11 +124,10 @@ class Engine(Protocol):
 
 
 def trusted_bound(dual_bound: float) -> int:
-    """A floating-point tree search's bound less what its tolerances may have cost.
+    """A floating-point tree search's bound less what its tolerances may have cost, as a whole number.
 
     Feasibility and integrality tolerances are 1e-6 in units of which a model's horizon has about 1e5; a
-    margin of 2e-6 of the bound covers both. It is a margin, not a proof.
+    margin of 2e-6 of the bound covers both. It is a margin, not a proof. Plans take whole nanoseconds, so
+    what is left is rounded up.
     """
-    from math import floor
-
-    return max(0, floor(dual_bound - 2e-6 * abs(dual_bound)))
+    return max(0, ceil(dual_bound - 2e-6 * abs(dual_bound) - 1e-4))

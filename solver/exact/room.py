@@ -14,7 +14,7 @@ def roomy(most: int, experts: int) -> int:
 
 
 def roomy_shape(work: Workload, experts: int, *, symmetry: bool) -> CpSatShape:
-    """A shape for this instance and others of its kind: every layer has room for the fullest one's experts."""
+    """A shape for this instance and its like: every layer has room for the fullest one's experts."""
     shape = shape_of(work, symmetry=symmetry)
     active = int((np.diff(work.missing_offsets) + np.diff(work.resident_offsets)).max())
     residents = max(shape.residents)
