@@ -6,19 +6,15 @@ there. So nothing ever has to be called back, and the realised plan is known exa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 
 from prescope.formulation import CostModel, Demand, Instance, LayerPlan, Plan, PlanInfo, Tier, Transfer
 from prescope.formulation.demand import IntArray
-from prescope.formulation.forecast import Forecast
+from prescope.runtime.control.prediction_lane import Forecaster, PredictionLane
 from prescope.runtime.control.tables import CostTables
 from prescope.runtime.control.wave import Wave
 from prescope.solver.online import GateDecision, GatePolicy, GateState, LayerForecast
-
-Forecaster = Callable[[int, int], Forecast]
 
 
 class OnlineStep:
@@ -64,8 +60,9 @@ class OnlineStep:
         reach: int | None = None,
     ) -> None:
         self._costs, self._tables, self._resident = costs, tables, resident
-        self._reach = lookahead if reach is None else min(lookahead, reach)
-        self._lookahead, self._policy, self._forecast = lookahead, policy, forecast
+        self._lookahead, self._policy = lookahead, policy
+        self._reach = policy.horizon(lookahead if reach is None else min(lookahead, reach))
+        self._forecasts = PredictionLane(forecast, layers=resident.shape[0], reach=self._reach)
         self._tokens, self._tier, self._host_computes = tokens, tier, host_computes
         self._entry_link_ns = link_ready_ns
         self._link_ns = link_ready_ns
@@ -106,7 +103,9 @@ class OnlineStep:
         copies += self._prefetch(layer, decision, gate_ns, next_gate_ns)
         plan = LayerPlan(gpu=decision.gpu, cpu=decision.cpu)
         self._layers.append(plan)
-        return Wave(layer=layer, plan=plan, copies=copies)
+        prediction_ns = self._prediction_of(layer)
+        predict = self._forecasts.announce(layer, self._host_free_ns) if prediction_ns else None
+        return Wave(layer=layer, plan=plan, copies=copies, prediction_ns=prediction_ns, predict=predict)
 
     def finish(self) -> tuple[Instance, Plan]:
         """The decided step as an instance and its realised plan."""
@@ -134,6 +133,9 @@ class OnlineStep:
         """How long after the last layer's end the link stays busy."""
         return max(0, self._link_ns - self._layer_end_ns)
 
+    def _prediction_of(self, layer: int) -> int:
+        return self._prediction_ns[layer] if self._prediction_ns else 0
+
     def _dense_ns(self, layer: int) -> int:
         return self._costs.dense_ns(layer, self._tokens)
 
@@ -160,16 +162,15 @@ class OnlineStep:
             # Where every missing expert must be copied, one slot always stays with the layer at hand.
             free_slots=free if self._host_computes else max(0, free - 1),
             host_computes=self._host_computes,
-            future=self._future(layer),
+            future=self._future(layer, gate_ns),
             host_free_ns=max(0, self._host_free_ns - gate_ns),
         )
 
-    def _future(self, layer: int) -> tuple[LayerForecast, ...]:
-        ahead = min(self._policy.horizon(self._reach), self._resident.shape[0] - 1 - layer)
+    def _future(self, layer: int, gate_ns: int) -> tuple[LayerForecast, ...]:
+        if layer < 0 or not self._prediction_of(layer):
+            self._forecasts.now(layer)
         forecasts = []
-        for horizon in range(1, ahead + 1):
-            target = layer + horizon
-            forecast = self._forecast(layer, horizon)
+        for target, forecast in enumerate(self._forecasts.at(layer, gate_ns), start=layer + 1):
             gpu_ns, cpu_ns = self._tables.expected_ns(target, forecast, batch_tokens=self._tokens)
             if not self._host_computes:
                 # What is not brought ahead costs its copy later, and then its computation all the same.
@@ -210,7 +211,7 @@ class OnlineStep:
         host = self._counts[layer][list(decision.cpu)]
         cpu_ns = max(gate_ns, self._host_free_ns) + int(self._tables.cpu_ns(layer, host).sum())
         self._layer_end_ns = max(gpu_ns, cpu_ns) if decision.cpu else gpu_ns
-        self._host_free_ns = cpu_ns + (self._prediction_ns[layer] if self._prediction_ns else 0)
+        self._host_free_ns = cpu_ns + self._prediction_of(layer)
         if layer + 1 == self._resident.shape[0]:
             # A step is over when its last prediction is.
             self._layer_end_ns = max(self._layer_end_ns, self._host_free_ns)

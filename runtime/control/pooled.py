@@ -6,8 +6,8 @@ import numpy as np
 
 from prescope.formulation import CostModel, Demand, Instance, LayerPlan, Plan, PlanInfo, Tier, Transfer
 from prescope.formulation.demand import FloatArray, IntArray
-from prescope.runtime.control.online import Forecaster
 from prescope.runtime.control.pool import Key, RowPool
+from prescope.runtime.control.prediction_lane import Forecaster
 from prescope.runtime.control.tables import CostTables
 from prescope.runtime.control.wave import Wave
 from prescope.solver.online import GatePolicy, GateState, LayerForecast

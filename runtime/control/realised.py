@@ -9,8 +9,8 @@ import numpy as np
 
 from prescope.formulation import Instance, Plan, PredictedDemand
 from prescope.formulation.forecast import Forecast
+from prescope.runtime.control.compiled import online_step
 from prescope.runtime.control.followed import FollowedPolicy
-from prescope.runtime.control.online import OnlineStep
 from prescope.runtime.control.tables import CostTables
 from prescope.runtime.control.twin import Planner, predicted_of
 from prescope.solver.online import GatePolicy, make_gate_policy
@@ -91,7 +91,7 @@ def _run(instance: Instance, policy: GatePolicy, predicted: PredictedDemand) -> 
     resident = np.zeros(instance.demand.counts.shape, dtype=np.bool_)
     for layer, row in enumerate(instance.residents):
         resident[layer, list(row)] = True
-    step = OnlineStep(
+    step = online_step(
         costs=instance.costs,
         tables=CostTables(instance.costs),
         resident=resident,

@@ -42,10 +42,7 @@ def predicted_twin(instance: Instance) -> Instance:
     """
     predicted = predicted_of(instance)
     ahead = min(max(1, instance.lookahead), predicted.horizons)
-    rows = [
-        _row(instance, predicted, min(ahead, layer + 1) - 1, layer)
-        for layer in range(instance.layers)
-    ]
+    rows = [_row(instance, predicted, min(ahead, layer + 1) - 1, layer) for layer in range(instance.layers)]
     return replace(
         instance,
         name=f"{instance.name}-predicted",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,11 +22,18 @@ class Wave:
         Where the layer's activated experts run, in order.
     copies
         Copies issued now, in link order, with their slots and ``gate == layer``.
+    prediction_ns
+        What the forecasts after this gate take the host.
+    predict
+        Makes them, on any thread, before anything else is observed; ``None`` where they take no time. A later
+        gate makes them itself where nobody has.
     """
 
     layer: int
     plan: LayerPlan
     copies: tuple[Transfer, ...]
+    prediction_ns: int = 0
+    predict: Callable[[], None] | None = None
 
 
 class StepControl(Protocol):

@@ -130,9 +130,7 @@ class Outlook:
 
 
 @numba.njit(cache=True)
-def _best_split(
-    end_ns: IntArray, link_ns: IntArray, value: FloatArray, step_ns: float, cap_ns: float
-) -> int:
+def _best_split(end_ns: IntArray, link_ns: IntArray, value: FloatArray, step_ns: float, cap_ns: float) -> int:
     best, best_total = 0, np.inf
     for copies in range(end_ns.shape[0]):
         lead_ns = min(float(end_ns[copies] - link_ns[copies]), cap_ns)

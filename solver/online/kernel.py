@@ -1,4 +1,4 @@
-"""Gate decisions as one compiled call, on plain arrays: what `SplitPolicy` decides, and the expected policy."""
+"""Gate decisions as one compiled call on plain arrays: those of `SplitPolicy`, and policy ``expected``."""
 
 from __future__ import annotations
 
@@ -268,4 +268,3 @@ def _wishes(tables: _Tables, coming: Coming, slots: int, lead_ns: float, answer:
             answer.wish_expert[wishes] = tables.order[layer, rank]
             wishes += 1
     return wishes
-

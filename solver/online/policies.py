@@ -8,7 +8,9 @@ from typing import Protocol
 import numpy as np
 
 from prescope.formulation.demand import IntArray
+from prescope.solver.online.expected import ExpectedPolicy
 from prescope.solver.online.future import Outlook
+from prescope.solver.online.kernel import PolicyCode
 from prescope.solver.online.split import split_costs
 from prescope.solver.online.state import GateDecision, GateState
 
@@ -48,6 +50,14 @@ class SplitPolicy:
         self.name = name
         self._ahead = ahead
         self._copies = copies
+
+    @property
+    def code(self) -> PolicyCode:
+        """The policy as numbers."""
+        ahead = -1 if self._ahead is None else self._ahead
+        return PolicyCode(
+            ahead=ahead, copies=("best", "all", "none").index(self._copies), expected=False, spread=0.0
+        )
 
     def horizon(self, lookahead: int) -> int:
         """How many layers ahead it uses; see `GatePolicy.horizon`."""
@@ -128,6 +138,7 @@ _POLICIES: dict[str, Callable[[], GatePolicy]] = {
     "intra-layer": lambda: SplitPolicy("intra-layer", ahead=0),
     "presched": lambda: SplitPolicy("presched", ahead=1),
     "dp": lambda: SplitPolicy("dp", ahead=None),
+    "expected": ExpectedPolicy,
     "ktransformers": lambda: _rule("ktransformers"),
     "fiddler": lambda: _rule("fiddler"),
     "freetoken": lambda: _rule("freetoken"),
@@ -135,6 +146,14 @@ _POLICIES: dict[str, Callable[[], GatePolicy]] = {
     "fate": lambda: _rule("fate"),
     "hybrimoe": lambda: _rule("hybrimoe"),
 }
+
+
+def policy_code(policy: GatePolicy) -> PolicyCode | None:
+    """The policy as numbers for compiled code, or ``None`` where it has none."""
+    if isinstance(policy, ExpectedPolicy):
+        return policy.code
+    # A subclass decides otherwise.
+    return policy.code if type(policy) is SplitPolicy else None
 
 
 def gate_policies() -> tuple[str, ...]:

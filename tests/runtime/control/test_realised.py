@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from predicted_instances import guesses, predicted_instance
 from tiny_instances import make_instance, seeded
 
 from prescope.formulation import Demand, PredictedDemand, makespan_ns
@@ -13,15 +14,6 @@ from prescope.runtime.control import predicted_twin, realise, realise_plan
 from prescope.runtime.control.twin import rounded_counts
 from prescope.solver import Limits, get_method
 from prescope.solver.online import gate_policies
-
-
-def guesses(instance, seed, horizons):
-    random = np.random.default_rng(seed)
-    shape = (horizons, *instance.demand.counts.shape)
-    probability = random.random(shape) * (random.random(shape) < 0.7)
-    return PredictedDemand(
-        probabilities=probability, expected_tokens=probability * random.integers(1, 5, shape), source="guess"
-    )
 
 
 def known(instance, horizons):
@@ -42,11 +34,6 @@ def planner(name):
 
 METHODS = ("dp", "presched", "intra-layer", "on-demand")
 cases = st.tuples(st.integers(0, 10**6), st.integers(1, 4))
-
-
-def predicted_instance(seed, horizons, **changes):
-    instance = make_instance(seeded(seed), predictions=True, **changes)
-    return replace(instance, predicted=guesses(instance, seed, horizons))
 
 
 @pytest.mark.parametrize("policy", gate_policies())

@@ -1,0 +1,96 @@
+"""Gate policy ``expected``: link time planned from calibrated probabilities, re-planned at every gate."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prescope.formulation.demand import IntArray
+from prescope.solver.online.kernel import Answer, Coming, Gate, PolicyCode, decide
+from prescope.solver.online.state import GateDecision, GateState, LayerForecast
+
+LAYERS_AHEAD = 6
+"""Layers that the plan of policy ``expected`` reaches ahead."""
+
+
+class ExpectedPolicy:
+    """Plans the link over the next layers from expected costs, in one compiled call.
+
+    Every coming layer becomes a table of its expected length by the number of experts brought ahead; the
+    lead DP over the tables says what the link's time is worth. At the gate the layer's true counts decide
+    how many experts to copy now, which late copies to drop, and which experts the host computes.
+
+    Parameters
+    ----------
+    ahead
+        Layers to look ahead; the instance's lookahead where that is less.
+    spread
+        Share of the experts' independent variance that the expected maximum of host and device takes into
+        account; 0 takes the maximum of the expectations.
+    """
+
+    name = "expected"
+
+    def __init__(self, *, ahead: int = LAYERS_AHEAD, spread: float = 0.0) -> None:
+        if ahead < 1:
+            raise ValueError(f"expected ahead >= 1, got {ahead}")
+        if not 0.0 <= spread <= 1.0:
+            raise ValueError(f"expected spread in [0, 1], got {spread}")
+        self.code = PolicyCode(ahead=ahead, copies=0, expected=True, spread=spread)
+
+    def horizon(self, lookahead: int) -> int:
+        """How many layers ahead it uses; see `GatePolicy.horizon`."""
+        return min(self.code.ahead, lookahead)
+
+    def decide(self, state: GateState) -> GateDecision:
+        """Decide a gate; see `GatePolicy.decide`."""
+        return decide_by(self.code, state)
+
+
+def decide_by(code: PolicyCode, state: GateState) -> GateDecision:
+    """The compiled decision of a gate."""
+    experts = state.active.shape[0]
+    answer = Answer(
+        gpu=np.empty(experts, dtype=np.int64),
+        cpu=np.empty(experts, dtype=np.int64),
+        wish_ahead=np.empty(len(state.future) * experts, dtype=np.int64),
+        wish_expert=np.empty(len(state.future) * experts, dtype=np.int64),
+    )
+    gate = Gate(
+        state.layer,
+        state.gpu_ns,
+        state.cpu_ns,
+        state.active,
+        state.arrival_ns,
+        state.copy_ns,
+        state.link_free_ns,
+        state.host_free_ns,
+        state.usable_slots,
+        state.free_slots,
+        state.host_computes,
+    )
+    gpu, cpu, wishes, copies = decide(gate, _stacked(state.future, experts), code, answer)
+    on_device = tuple(answer.gpu[:gpu].tolist())
+    return GateDecision(
+        gpu=on_device,
+        cpu=tuple(answer.cpu[:cpu].tolist()),
+        demand=on_device[gpu - copies :],
+        prefetch=tuple(
+            zip(answer.wish_ahead[:wishes].tolist(), answer.wish_expert[:wishes].tolist(), strict=True)
+        ),
+    )
+
+
+def _stacked(future: tuple[LayerForecast, ...], experts: int) -> Coming:
+    shape = (len(future), experts)
+    return Coming(
+        cpu_ns=np.array([layer.cpu_ns for layer in future], dtype=np.float64).reshape(shape),
+        gpu_ns=np.array([layer.gpu_ns for layer in future], dtype=np.float64).reshape(shape),
+        probability=np.array([layer.probability for layer in future], dtype=np.float64).reshape(shape),
+        held=np.array([layer.held for layer in future], dtype=np.bool_).reshape(shape),
+        dense_ns=_whole([layer.dense_ns for layer in future]),
+        copy_ns=_whole([layer.copy_ns for layer in future]),
+    )
+
+
+def _whole(values: list[int]) -> IntArray:
+    return np.array(values, dtype=np.int64)
