@@ -82,6 +82,7 @@ class Engine:
         self._phase = "prefill"
         self._link_ready_ns = 0
         self._plan_ns: list[int] = []
+        self._predict: Callable[[], None] = _nothing
         self._previous: Program | None = None
         self._turns = Turns()
         self._detached = False
@@ -218,6 +219,7 @@ class Engine:
                 link_ready_ns=self._link_ready_ns,
             )
             self._next_layer = 0
+            self._predict = _nothing
             self._plan_ns.clear()
             wave = self._control.start()
             self._serving.stepper.begin_step(
@@ -267,6 +269,8 @@ class Engine:
             for expert, work in inputs.items():
                 counts[expert] = work.rows.shape[0]
             chosen, scales = indices[real], weights[real]
+            # The last gate's prediction belongs before this gate is observed, however late its lane is.
+            self._predict()
             began = perf_counter_ns()
             self._predictor.observe(layer, hidden[real], chosen, scales)
             wave = self._control.gate(layer, counts)
@@ -283,7 +287,10 @@ class Engine:
                 cpu=[(expert, int(counts[expert])) for expert in wave.plan.cpu],
                 copies=_copies(wave),
                 work={expert: partial(compute, expert, work) for expert, work in inputs.items()},
+                prediction_ns=wave.prediction_ns,
+                predict=wave.predict,
             )
+            self._predict = wave.predict or _nothing
             stepper.wait(ticket)
             combined = torch.zeros_like(hidden)
             # Ascending, as the stock loop adds them: the sum is bit-identical whatever ran where.
@@ -351,6 +358,10 @@ class Engine:
             self._serving.stepper.reset()
         finally:
             self._turns.give_back()
+
+
+def _nothing() -> None:
+    """Stand in for a prediction where none is open."""
 
 
 def _copies(wave: Wave) -> list[tuple[int, int, int]]:

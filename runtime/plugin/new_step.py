@@ -8,7 +8,7 @@ import numpy as np
 
 from prescope.formulation import Demand, Instance
 from prescope.predictor import Predictor
-from prescope.runtime.control import CostTables, OnlineStep, PlannedStep, StepControl
+from prescope.runtime.control import CostTables, PlannedStep, StepControl, online_step
 from prescope.runtime.control.pool import RowPool
 from prescope.runtime.control.pooled import PooledStep
 from prescope.runtime.plugin.settings import EngineSettings
@@ -23,6 +23,13 @@ class StepFactory(Protocol):
 
     def forget(self) -> None:
         """After a failed step: believe nothing about what it touched."""
+
+
+def prediction_costs(predictor: Predictor, layers: int, tokens: int) -> tuple[int, ...]:
+    """Host time of the forecasts after each gate; empty where the predictor names none."""
+    cost_ns = getattr(predictor, "cost_ns", None)
+    costs = () if cost_ns is None else tuple(int(cost_ns(layer, tokens)) for layer in range(layers))
+    return costs if any(costs) else ()
 
 
 class PinnedStepFactory:
@@ -56,7 +63,7 @@ class PinnedStepFactory:
         """
         settings = self._settings
         if settings.gate_policy is not None:
-            return OnlineStep(
+            return online_step(
                 costs=settings.costs,
                 tables=self._tables,
                 resident=self._resident,
@@ -68,6 +75,7 @@ class PinnedStepFactory:
                 tier=settings.tier,
                 host_computes=settings.host_computes,
                 link_ready_ns=link_ready_ns,
+                prediction_ns=prediction_costs(self._predictor, len(settings.residents), tokens),
             )
         known = self._predictor.known_counts()
         if known is None:
