@@ -14,7 +14,18 @@ from typing import Annotated
 
 import typer
 
-from prescope.commands import bench, generate, inspect, instances, profile, record, routing_log, run, solve
+from prescope.commands import (
+    bench,
+    export,
+    generate,
+    inspect,
+    instances,
+    profile,
+    record,
+    routing_log,
+    run,
+    solve,
+)
 
 # Plain help: drawing boxes around it costs 0.3 s.
 app = typer.Typer(
@@ -28,6 +39,7 @@ app = typer.Typer(
 app.command("run", short_help="Generate text under several policies, side by side.")(run.run)
 app.command("generate", short_help="Generate text with a model's experts on disk.")(generate.generate)
 app.command("solve", short_help="Plan one instance.")(solve.solve)
+app.command("export", short_help="Write an instance as a model for other solvers.")(export.export)
 app.add_typer(instances.app, name="instances")
 app.add_typer(bench.app, name="bench")
 app.command("record", short_help="Record a model's routing.")(record.record)

@@ -52,7 +52,7 @@ class Milp:
     engine: str | None = None
     relax: bool = False
     relative_gap: float = 1e-5
-    nodes: int = 500
+    nodes: int = 100
     deterministic_time: float = 5.0
     start: Start = Start.DP
     planner: LeadDp = field(default_factory=LeadDp)
