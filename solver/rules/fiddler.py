@@ -29,6 +29,7 @@ class Fiddler:
     """
 
     name: str = "fiddler"
+    # Chosen on validation batches by `python -m benchmarks.tune_rules`.
     load_weight: float = 1.0
 
     def __post_init__(self) -> None:

@@ -38,8 +38,9 @@ class HybriMoE:
     """
 
     name: str = "hybrimoe"
-    depth: int = 1
-    extra: int = 0
+    # Chosen on validation batches by `python -m benchmarks.tune_rules`.
+    depth: int = 3
+    extra: int = 1
 
     def __post_init__(self) -> None:
         require_int("depth", self.depth, 1)

@@ -30,6 +30,7 @@ class Klotski:
     """
 
     name: str = "klotski"
+    # Chosen on validation batches by `python -m benchmarks.tune_rules`.
     hot_fraction: float = 0.25
 
     def __post_init__(self) -> None:

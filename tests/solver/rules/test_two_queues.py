@@ -84,6 +84,7 @@ def best_ns(state):
         state.host_free_ns,
         state.usable_slots,
         state.host_computes,
+        True,
     )
     return int(ends.min())
 
