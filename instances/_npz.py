@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
+import re
 import struct
 import zipfile
 import zlib
@@ -27,6 +27,11 @@ _MAX_DIMENSIONS = 8
 _MAX_HEADER_BYTES = 16_384
 _MAX_DIRECTORY_BYTES = 65_536
 _BLOCK_BYTES = 1 << 22
+_MAGIC = b"\x93NUMPY"
+_HEADER = re.compile(
+    rb"\{'descr': '(?P<dtype>[<>|=]?[biufU][0-9]{1,9})', 'fortran_order': (?P<fortran>True|False), "
+    rb"'shape': \((?P<shape>|[0-9]{1,19},|[0-9]{1,19}(, ?[0-9]{1,19})+,?)\),? *\} *\n?"
+)
 # End of a zip's directory: magic, ..., bytes of the directory, its place; and the same for very large ones.
 _END, _END_64 = b"PK\x05\x06", b"PK\x06\x06"
 
@@ -165,27 +170,50 @@ def _arrays(path: Path, archive: zipfile.ZipFile) -> Arrays:
 
 def _array(path: Path, name: str, stream: IO[bytes], size_bytes: int) -> npt.NDArray[Any]:
     """Read one ``.npy`` entry; the header's claim is compared with the entry's size before it is believed."""
-    head = io.BytesIO(stream.read(min(size_bytes, _MAX_HEADER_BYTES)))
     try:
-        version = np.lib.format.read_magic(head)
-        if version == (1, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_1_0(head)
-        elif version == (2, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_2_0(head)
-        else:
-            raise ValueError(f"array format {version}")
-        body = size_bytes - head.tell()
-        if dtype.hasobject or min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != body:
+        head = stream.read(min(size_bytes, _MAX_HEADER_BYTES))
+        shape, fortran, dtype, length = _header(head)
+        body = size_bytes - length
+        if math.prod(shape) * dtype.itemsize != body:
             raise ValueError(f"{shape} of {dtype} in {body} bytes")
-        if dtype.kind not in "biufU" or dtype.itemsize == 0 or len(shape) > _MAX_DIMENSIONS:
-            raise ValueError(f"{len(shape)} dimensions of {dtype}")
         array = np.empty(shape, dtype=dtype, order="F" if fortran else "C")
-        _fill((array.T if fortran else array).reshape(-1).view(np.uint8), head.read(), stream)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, OverflowError) as error:
+        _fill((array.T if fortran else array).reshape(-1).view(np.uint8), head[length:], stream)
+        _require_text(array)
+    except (ValueError, TypeError, MemoryError, OverflowError) as error:
         problem = f"expected an array of plain numbers, got {str(error)[:200]}"
         raise InstanceFileError(path, name[:60], problem, DAMAGED) from error
     array.flags.writeable = False
     return array
+
+
+def _header(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Shape, order, type and length of a ``.npy`` header.
+
+    The reader of numpy evaluates the header as Python, which raises whatever Python raises; this one knows
+    the one form that is written.
+    """
+    sizes = {b"\x01\x00": "<H", b"\x02\x00": "<I"}
+    if head[:6] != _MAGIC or head[6:8] not in sizes:
+        raise ValueError(f"{head[:8]!r} as its first bytes")
+    form = sizes[head[6:8]]
+    start = 8 + struct.calcsize(form)
+    (length,) = struct.unpack(form, head[8:start])
+    match = _HEADER.fullmatch(head[start : start + length])
+    if match is None:
+        raise ValueError(f"a header of {head[start : start + min(length, 80)]!r}")
+    shape = tuple(int(size) for size in match["shape"].split(b",") if size.strip())
+    dtype = np.dtype(match["dtype"].decode())
+    if dtype.itemsize == 0 or len(shape) > _MAX_DIMENSIONS:
+        raise ValueError(f"{len(shape)} dimensions of {dtype}")
+    return shape, match["fortran"] == b"True", dtype, start + length
+
+
+def _require_text(array: npt.NDArray[Any]) -> None:
+    """Refuse what is not text in an array of text: numpy would make impossible strings of it."""
+    if array.dtype.kind == "U" and array.size:
+        points = np.frombuffer(array.tobytes(), dtype=array.dtype.byteorder.replace("|", "=") + "u4")
+        if int(points.max()) > 0x10FFFF or ((points >= 0xD800) & (points <= 0xDFFF)).any():
+            raise ValueError("characters that do not exist")
 
 
 def _fill(target: npt.NDArray[np.uint8], first: bytes, rest: IO[bytes]) -> None:

@@ -60,7 +60,7 @@ def read_trace(path: str | os.PathLike[str]) -> RoutingTrace:
         got = f"expected a JSON text of at most {_MAX_META_BYTES} bytes, got {meta_array.nbytes}"
         raise InstanceFileError(path, "meta", got, _LAYOUT)
     try:
-        meta = json.loads(str(meta_array))
+        meta = json.loads(str(meta_array), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise InstanceFileError(path, "meta", f"expected JSON, got {error}", DAMAGED) from error
     if not isinstance(meta, dict):
@@ -73,7 +73,7 @@ def read_trace(path: str | os.PathLike[str]) -> RoutingTrace:
     unknown = sorted(set(known) - {*_REQUIRED, *_OPTIONAL})
     missing = sorted(set(_REQUIRED) - set(known))
     if unknown or missing or len(known) != len(arrays):
-        got = f"expected the arrays {', '.join(_REQUIRED)}, got {', '.join(sorted(arrays))}"
+        got = f"expected the arrays {', '.join(_REQUIRED)}, got {', '.join(sorted(arrays))[:500]}"
         raise InstanceFileError(path, "file", got, _LAYOUT)
     try:
         if "padding" in known and known["padding"].size == 0:
@@ -149,6 +149,13 @@ def _digest(meta: dict[str, Any], arrays: Mapping[str, ArraySource]) -> str:
     return digest.hexdigest()
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a field said twice")
+    return found
+
+
 def _check_own(path: str | os.PathLike[str], meta: dict[str, Any], arrays: Arrays) -> None:
     """Check format, version, fields and checksum, and leave the fields of `TraceMeta`."""
     version = meta.get("version")
@@ -166,7 +173,7 @@ def _check_own(path: str | os.PathLike[str], meta: dict[str, Any], arrays: Array
         raise InstanceFileError(path, "meta.version", got, _LAYOUT)
     if set(meta) != _META_FIELDS:
         odd = sorted(set(meta) ^ _META_FIELDS)
-        got = f"expected exactly the fields {sorted(_META_FIELDS)}, differing in {odd}"
+        got = f"expected exactly the fields {sorted(_META_FIELDS)}, differing in {str(odd)[:200]}"
         raise InstanceFileError(path, "meta", got, _LAYOUT)
     if meta["sha256"] != _digest(meta, {name: InMemory(array) for name, array in arrays.items()}):
         got = f"expected the checksum of the content, got {str(meta['sha256'])[:64]!r}"

@@ -1,132 +1,66 @@
-"""Thousands of damaged files: each is refused as such, or means exactly what it says.
+"""Damaged files of every kind: each is refused as such, or means exactly what it says.
 
-MUTANTS sets how many of each kind are made of each file.
+`make test` tries some of every kind, the slow test and ``python -m benchmarks.mutants`` thousands.
 """
 
-import gzip
-import json
 import os
-import random
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from file_mutants import damaged_bytes, damaged_document, sealed
+from mutation_trials import TRIALS, run_trial
 
-from prescope.formulation import LayerPlan, Plan, PlanInfo, PredictedDemand, TableTime, Transfer
-from prescope.instances import (
-    Bounds,
-    InstanceFile,
-    InstanceFileError,
-    Provenance,
-    read_instance,
-    read_plan,
-    synthetic_instance,
-    write_instance,
-    write_plan,
-)
-
-MUTANTS = int(os.environ.get("MUTANTS", "300"))
+MUTANTS = int(os.environ.get("MUTANTS", "60"))
+# Ways of damage that leave most of a file as it was: some of their mutants have to be acceptable.
+GENTLE = ("structure", "arrays", "meta")
 
 
-def example_file() -> InstanceFile:
-    instance = synthetic_instance("mixtral-8x7b", "a100-pcie4", 2, 1)
-    shape = (1, *instance.demand.counts.shape)
-    predicted = PredictedDemand(
-        probabilities=np.full(shape, 0.25), expected_tokens=np.full(shape, 0.5), source="test"
-    )
-    table = TableTime(tokens=(1, 16), times_ns=(5, 9))
-    instance = replace(instance, predicted=predicted, costs=replace(instance.costs, cpu=(table,)))
-    bounds = Bounds(optimum_ns=9, optimum_by="a", lower_bound_ns=9, lower_bound_by="b")
-    return InstanceFile(instance=instance, provenance=Provenance(source="test", seed=1), bounds=bounds)
+@pytest.mark.parametrize("name", TRIALS)
+def test_mutants_are_refused_or_mean_what_they_say(tmp_path: Path, name: str) -> None:
+    outcome = run_trial(name, tmp_path / "x", range(MUTANTS))
+    assert not outcome.failures
+    assert outcome.verdicts["refused"] > 0.4 * MUTANTS
+    if name.endswith(GENTLE):
+        assert outcome.verdicts["refused"] < MUTANTS, "the damage is too coarse to test anything"
 
 
-def example_plan() -> Plan:
-    layers = tuple(LayerPlan(gpu=(layer % 8,), cpu=(1, 2)) for layer in range(32))
-    transfers = tuple(Transfer(layer=layer, expert=3, slot=layer % 4, gate=layer - 1) for layer in range(32))
-    info = PlanInfo(method="m", parameters=(("a", "b"),), seed=3, makespan_ns=10, time_ns=4)
-    return Plan(layers=layers, transfers=transfers, info=info)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRIALS)
+def test_thousands_of_mutants(tmp_path: Path, name: str) -> None:
+    """Other seeds than those above: 10,000 instances, plans and indices; 5,000 traces and logs; costs."""
+    outcome = run_trial(name, tmp_path / "x", range(MUTANTS, MUTANTS + 1500))
+    assert not outcome.failures
+    assert sum(outcome.verdicts.values()) == 1500
 
 
-def write_example(kind: str, path: Path) -> None:
-    if kind == "instance":
-        write_instance(path, example_file())
-    else:
-        write_plan(path, example_plan(), example_file().instance)
+def test_the_judge_notices_another_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers that change what they read, or fail in a way of their own, are caught."""
+    import json_trials
+    import log_trials
+    import trace_trials
 
+    from prescope.instances import InstanceFile, RoutingTrace, read_instance, read_trace
 
-def rewrite(kind: str, content: Any, path: Path) -> dict[str, Any]:
-    """What was understood, written again and read as plain JSON."""
-    if kind == "instance":
-        write_instance(path, content)
-    else:
-        write_plan(path, content.plan, example_file().instance)
-    loaded: dict[str, Any] = json.loads(path.read_bytes())
-    return loaded
+    def other_log(path: Path) -> RoutingTrace:
+        trace = read_log(path)
+        return replace(trace, phase=1 - trace.phase)
 
+    def other_instance(path: Path) -> InstanceFile:
+        file = read_instance(path)
+        return replace(file, instance=replace(file.instance, slots=file.instance.slots + 1))
 
-READ: dict[str, Callable[[Path], Any]] = {"instance": read_instance, "plan": read_plan}
+    def careless(path: Path) -> RoutingTrace:
+        path.read_bytes().decode()
+        return read_trace(path)
 
-
-@pytest.mark.parametrize("suffix", [".json", ".json.gz"])
-@pytest.mark.parametrize("kind", READ)
-def test_damaged_bytes_never_change_the_meaning(tmp_path: Path, kind: str, suffix: str) -> None:
-    path = tmp_path / f"file{suffix}"
-    write_example(kind, path)
-    whole, original = path.read_bytes(), READ[kind](path)
-    refused = 0
-    for seed in range(MUTANTS):
-        path.write_bytes(damaged_bytes(whole, random.Random(seed)))
-        try:
-            assert READ[kind](path) == original, f"seed {seed}"
-        except InstanceFileError:
-            refused += 1
-    assert refused > 0.8 * MUTANTS
-
-
-@pytest.mark.parametrize("kind", READ)
-def test_damaged_text_inside_gzip_never_changes_the_meaning(tmp_path: Path, kind: str) -> None:
-    """Damage before compression: the archive is whole, so only the checksum stands in the way."""
-    path = tmp_path / "file.json.gz"
-    write_example(kind, path)
-    whole, original = gzip.decompress(path.read_bytes()), READ[kind](path)
-    for seed in range(MUTANTS // 2):
-        damaged = damaged_bytes(whole, random.Random(-1 - seed))
-        path.write_bytes(gzip.compress(damaged, compresslevel=1))
-        try:
-            assert READ[kind](path) == original, f"seed {seed}"
-        except InstanceFileError:
-            continue
-
-
-@pytest.mark.parametrize("kind", READ)
-def test_altered_documents_mean_what_they_say_or_are_refused(tmp_path: Path, kind: str) -> None:
-    """Somebody alters the content and recomputes the checksum: the rules have to hold on their own."""
-    path = tmp_path / "file.json"
-    write_example(kind, path)
-    document = json.loads(path.read_bytes())
-    accepted = 0
-    for seed in range(2 * MUTANTS):
-        altered = damaged_document(document, random.Random(seed))
-        path.write_bytes(sealed(altered))
-        try:
-            content = READ[kind](path)
-        except InstanceFileError as error:
-            assert len(str(error)) < 2000, f"seed {seed}"
-            continue
-        accepted += 1
-        said = json.loads(path.read_bytes())
-        again = rewrite(kind, content, tmp_path / "again.json")
-        if kind == "plan":
-            # A plan is written for an instance; whatever instance the altered file named is not the test's.
-            assert (content.instance_name, content.instance_sha256) == (
-                said["instance_name"],
-                said["instance_sha256"],
-            )
-            for name in ("instance_name", "instance_sha256", "sha256"):
-                del said[name], again[name]
-        assert again == said, f"seed {seed}"
-    assert accepted > 0.05 * MUTANTS, "the damage is too coarse to test anything"
+    read_log = log_trials.READ["csv"]
+    monkeypatch.setitem(log_trials.READ, "csv", other_log)
+    monkeypatch.setattr(json_trials, "read_instance", other_instance)
+    monkeypatch.setattr(trace_trials, "read_trace", careless)
+    for name, found in (
+        ("csv log: structure", "another meaning"),
+        ("instance: structure", "another meaning"),
+        ("trace: bytes", "UnicodeDecodeError"),
+    ):
+        failures = run_trial(name, tmp_path / "x", range(40)).failures
+        assert failures and found in failures[0], name

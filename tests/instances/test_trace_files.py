@@ -223,6 +223,8 @@ def test_hostile_archives_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as whole:
         whole.writestr("topk_ids.npy", claim.ljust(127) + b"\n" + bytes(80))
     refused(r"\(9000000000,\) of int64 in 80 bytes")
+    np.savez(path, meta=np.array([0x110000, 65], dtype="<u4").view("<U2"))
+    refused("meta: expected an array of plain numbers, got characters that do not exist")
     for odd in (np.zeros(3, dtype="V8"), np.zeros(3, dtype="M8[s]"), np.zeros(3, dtype="c16")):
         np.savez(path, topk_ids=odd)
         refused("expected an array of plain numbers")

@@ -111,3 +111,45 @@ def _somewhere(document: dict[str, Any], rng: random.Random) -> tuple[Any, Any]:
             holder = inner
         else:
             return holder, key
+
+
+def hostile_bytes(data: bytes, rng: random.Random) -> bytes:
+    """Insert what makes careless readers slow, deep or large."""
+    at = rng.randrange(len(data) + 1)
+    piece = rng.choice(
+        [
+            b"[" * 100_000,
+            b'{"a":' * 20_000,
+            b"9" * 50_000,
+            b"1e" + b"9" * 400,
+            b"-",
+            b"0." + b"0" * 50_000 + b"1",
+            b'"' + b"\\u0000" * 5000 + b'"',
+            b"\x00" * 1000,
+            b"\xff\xfe",
+            b"\n" * 10_000,
+            b"," * 100_000,
+            b"\xf0\x9f\x92\xa9" * 1000,
+        ]
+    )
+    return data[:at] + piece + data[at:]
+
+
+def nudged_document(document: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Change one value a little, so that the rules often still hold."""
+    changed = copy.deepcopy(document)
+    while True:
+        holder, key = _somewhere(changed, rng)
+        value = holder[key]
+        if isinstance(value, bool):
+            holder[key] = not value
+        elif isinstance(value, int):
+            holder[key] = max(0, value + rng.choice([-1, 1, 2]))
+        elif isinstance(value, float):
+            holder[key] = value / 2
+        elif isinstance(value, str) and key not in ("format", "kind", "tier", "sha256"):
+            holder[key] = value + "x"
+        elif isinstance(value, list) and len(value) > 1 and rng.random() < 0.3:
+            value[0], value[-1] = value[-1], value[0]
+        if changed != document:
+            return changed

@@ -14,7 +14,7 @@ texts = st.text(max_size=20) | st.sampled_from(["", " x", '"', "a: b", "\n", "# 
 
 @st.composite
 def logged_traces(draw: st.DrawFn) -> RoutingTrace:
-    """Any trace without gating inputs: unrecorded entries, mixed phases, padding, each optional array or not."""
+    """Any trace without gating inputs: with unrecorded entries, padding, each optional array or not."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     layers, experts = draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 5, 300]))
     top_k = draw(st.integers(1, min(experts, 3)))
