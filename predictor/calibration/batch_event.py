@@ -8,7 +8,6 @@ source and horizon, fully from `FULL_BATCH` tokens on and not at all for a singl
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -98,39 +97,3 @@ def fit_batch_event(
         if np.abs(step).max() < 1e-6:
             break
     return correction
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BatchEvent:
-    """Corrections of all sources and horizons of a predictor.
-
-    Parameters
-    ----------
-    correction
-        What `fit_batch_event` found, ``[sources, horizons, 2]``; zeros for independent tokens.
-    """
-
-    correction: npt.NDArray[np.floating[Any]]
-
-    def __post_init__(self) -> None:
-        shape = self.correction.shape
-        if len(shape) != 3 or shape[2] != 2 or not np.isfinite(self.correction).all():
-            raise ValueError(f"expected finite corrections of shape [sources, horizons, 2], got {shape}")
-
-    def apply(
-        self, source: int, horizon: int, probability: npt.NDArray[np.floating[Any]]
-    ) -> npt.NDArray[np.float64]:
-        """Probability that each expert is needed, ``[experts]``, at most its expected tokens.
-
-        Parameters
-        ----------
-        source
-            Index into the corrections.
-        horizon
-            How many layers ahead, at least 1.
-        probability
-            Of each token, ``[tokens, experts]``.
-        """
-        tokens = probability.shape[0]
-        needed = batch_probability(batch_load(probability), tokens, self.correction[source, horizon - 1])
-        return np.minimum(needed, probability.sum(axis=0, dtype=np.float64))

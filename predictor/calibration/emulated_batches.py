@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prescope.formulation.demand import IntArray
-from prescope.predictor.calibration.batch_event import batch_load, batch_share, fit_batch_event
+from prescope.predictor.calibration.batch_event import batch_load
 
 _PIECE = 64
 
@@ -74,19 +74,3 @@ class EmulatedBatches:
         load = np.add.reduceat(loads[self.tokens], self.starts[:-1], axis=0)
         happened = np.add.reduceat(chosen[self.tokens].astype(np.int64), self.starts[:-1], axis=0) > 0
         return load, happened, np.diff(self.starts)
-
-    def fit(
-        self, probability: npt.NDArray[np.floating[Any]], chosen: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[np.float64]:
-        """The batch correction of one source and horizon; see `fit_batch_event`.
-
-        Parameters
-        ----------
-        probability
-            Of the tokens that the batches were made of, ``[tokens, experts]``.
-        chosen
-            What they chose.
-        """
-        load, happened, tokens = self.events(probability, chosen)
-        share = np.array([batch_share(int(size)) for size in tokens])
-        return fit_batch_event(load.reshape(-1), np.repeat(share, probability.shape[1]), happened.reshape(-1))

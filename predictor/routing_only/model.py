@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from prescope.predictor.calibration import ANCHORS, EVENT_KNOTS
 from prescope.predictor.calibration.token_map import KNOTS
 from prescope.predictor.routing_only.settings import RoutingOnlySettings
 from prescope.predictor.split import SequenceSplit
@@ -38,8 +39,8 @@ class RoutingOnlyModel:
         a first axis of length ``layers``.
     knots
         Token maps, ``[layers, horizons, knots]``; see `prescope.predictor.calibration.fit_token_map`.
-    correction
-        Batch corrections, ``[layers, horizons, 2]``.
+    changes
+        Changes of the batch event; see `prescope.predictor.calibration.EventCurves`.
     """
 
     name: str
@@ -55,7 +56,7 @@ class RoutingOnlyModel:
     average: Floats
     bias: Floats
     knots: Floats
-    correction: Floats
+    changes: Floats
 
     def __post_init__(self) -> None:
         for name, shape in shapes(self.layers, self.experts, self.settings).items():
@@ -90,5 +91,5 @@ def shapes(layers: int, experts: int, settings: RoutingOnlySettings) -> dict[str
         "average": (layers, horizons, len(settings.decays), experts, experts),
         "bias": (layers, horizons, experts),
         "knots": (layers, horizons, KNOTS),
-        "correction": (layers, horizons, 2),
+        "changes": (layers, horizons, len(ANCHORS), EVENT_KNOTS),
     }

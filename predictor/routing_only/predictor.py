@@ -10,7 +10,7 @@ import numpy.typing as npt
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.formulation.forecast import Forecast
 from prescope.instances import NOT_RECORDED
-from prescope.predictor.calibration import BatchEvent, apply_token_map
+from prescope.predictor.calibration import EventCurves, apply_token_map
 from prescope.predictor.routing_only.model import RoutingOnlyModel
 from prescope.predictor.routing_only.scores import head_scores
 from prescope.predictor.rows import forecast_from_rows, ids_of, weights_of
@@ -37,7 +37,7 @@ class RoutingOnly:
     def __init__(self, model: RoutingOnlyModel, *, name: str = "routing-only") -> None:
         self._model = model
         self._name = name
-        self._events = BatchEvent(correction=model.correction)
+        self._events = EventCurves(changes=model.changes)
         self._memory = SequenceMemory(
             prior=model.prior.astype(np.float64), top_k=model.top_k, decays=model.settings.decays
         )

@@ -10,16 +10,19 @@ import numpy.typing as npt
 from prescope.formulation.checks import require_int
 from prescope.formulation.demand import IntArray
 from prescope.instances import RoutingTrace, popularity
-from prescope.predictor.calibration import EmulatedBatches, apply_token_map, fit_token_map
+from prescope.predictor.calibration import (
+    ANCHORS,
+    EmulatedBatches,
+    apply_token_map,
+    fit_event_curves,
+    fit_token_map,
+)
 from prescope.predictor.routing_only.design import Design
 from prescope.predictor.routing_only.history import History
 from prescope.predictor.routing_only.least_squares import SourceSums
 from prescope.predictor.routing_only.model import RoutingOnlyModel, shapes
 from prescope.predictor.routing_only.settings import RoutingOnlySettings
 from prescope.predictor.split import SequenceSplit
-
-BATCHES = (4, 8, 16, 32)
-"""Sizes of the emulated batches that the batch correction is fitted on."""
 
 
 def train_routing_only(
@@ -72,7 +75,7 @@ def train_routing_only(
     tokens, judges = (
         _learnable(design.history, what) for design, what in ((fitted, "training"), (held, "validation"))
     )
-    batches = EmulatedBatches.of(held.history.sequence[judges], BATCHES)
+    batches = EmulatedBatches.of(held.history.sequence[judges], ANCHORS)
     layers, experts = trace.layers, trace.meta.experts
     arrays = {
         name: np.zeros(shape, dtype=np.float32) for name, shape in shapes(layers, experts, settings).items()
@@ -95,7 +98,7 @@ def train_routing_only(
             knots = fit_token_map(score, truth)
             arrays["knots"][source, horizon - 1] = knots
             said = apply_token_map(knots, score)
-            arrays["correction"][source, horizon - 1] = batches.fit(said, truth)
+            arrays["changes"][source, horizon - 1] = fit_event_curves(batches, said, truth)
     progress(layers, layers)
     return RoutingOnlyModel(
         name=trace.meta.model,

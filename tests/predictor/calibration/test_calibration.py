@@ -7,11 +7,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from prescope.predictor.calibration import (
+    ANCHORS,
+    EVENT_KNOTS,
+    EmulatedBatches,
+    EventCurves,
     apply_token_map,
     batch_load,
     batch_probability,
     batch_share,
     fit_batch_event,
+    fit_event_curves,
     fit_token_map,
 )
 from prescope.predictor.calibration.token_map import HIGHEST, KNOTS, LOWEST
@@ -101,3 +106,50 @@ def test_what_cannot_be_fitted_is_refused():
         fit_token_map(np.zeros(0), np.zeros(0, bool))
     with pytest.raises(ValueError, match="three equally long"):
         fit_batch_event(np.zeros(2), np.zeros(3), np.zeros(2, bool))
+
+
+def test_no_change_is_independence_and_one_token_is_never_changed():
+    rng = np.random.default_rng(3)
+    rows = rng.random((10, 4))
+    none = EventCurves(changes=np.zeros((1, 1, len(ANCHORS), EVENT_KNOTS)))
+    assert none.apply(0, 1, rows) == pytest.approx(1 - np.prod(1 - rows, axis=0), abs=1e-5)
+    some = EventCurves(changes=np.full((1, 1, len(ANCHORS), EVENT_KNOTS), -0.2))
+    assert some.apply(0, 1, rows[:1]) == pytest.approx(rows[0], abs=1e-5)
+    # Half way, in logarithms, from one token to four.
+    pair = some.apply(0, 1, rows[:2])
+    assert pair == pytest.approx(1 - np.prod(1 - rows[:2], axis=0) - 0.1, abs=1e-5)
+    assert some.apply(0, 1, np.zeros((0, 4))).tolist() == [0.0] * 4
+    with pytest.raises(ValueError, match="expected finite changes of shape"):
+        EventCurves(changes=np.zeros((1, 1, 2)))
+
+
+def test_curves_learn_how_tokens_go_together():
+    rng = np.random.default_rng(4)
+    texts, length, experts = 256, 60, 20
+    rate = rng.uniform(0.01, 0.3, experts)
+    # At the same place in the text all sequences follow one of two moods.
+    mood = rng.random((length, experts)) < 0.5
+    chosen = rng.random((texts, length, experts)) < np.where(mood, 2 * rate, 0.0)
+    probability = np.broadcast_to(rate, (texts * length, experts))
+    batches = EmulatedBatches.of(np.repeat(np.arange(texts), length), ANCHORS)
+    changes = fit_event_curves(batches, probability, chosen.reshape(-1, experts))
+    curves = EventCurves(changes=changes[None, None])
+    for tokens in (8, 32):
+        said = curves.apply(0, 1, np.broadcast_to(rate, (tokens, experts)))
+        real = 0.5 * (1 - (1 - 2 * rate) ** tokens)
+        alone = 1 - (1 - rate) ** tokens
+        assert np.abs(said - real).mean() < 0.05
+        assert np.abs(alone - real).mean() > 0.15
+
+
+def test_emulated_batches_step_different_sequences_together():
+    sequence = np.repeat([3, 5, 9], [2, 3, 1])
+    batches = EmulatedBatches.of(sequence, (2,))
+    groups = np.split(batches.tokens, batches.starts[1:-1])
+    assert [group.tolist() for group in groups] == [[0, 2], [1, 3], [4], [5]]
+    load, happened, tokens = batches.events(np.full((6, 1), 0.5), np.eye(6, 1, dtype=bool))
+    assert tokens.tolist() == [2, 2, 1, 1]
+    assert load[:, 0] == pytest.approx(np.log(2) * tokens)
+    assert happened[:, 0].tolist() == [True, False, False, False]
+    empty = EmulatedBatches.of(np.zeros(0, dtype=np.int64), (2,))
+    assert fit_event_curves(empty, np.zeros((0, 2)), np.zeros((0, 2), bool)).shape == (4, EVENT_KNOTS)
