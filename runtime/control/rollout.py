@@ -129,7 +129,10 @@ def roll_out(
     gpu = np.full((layers, experts), -1, dtype=np.int64)
     cpu = np.full((layers, experts), -1, dtype=np.int64)
     ends = np.zeros(layers, dtype=np.int64)
-    _run(site, state, counts, probabilities, expected_tokens, ahead, code, ends, gpu, cpu)
+    # Plain copies: arrays that may not be written to would be compiled for once more.
+    _run(
+        site, state, counts.copy(), probabilities.copy(), expected_tokens.copy(), ahead, code, ends, gpu, cpu
+    )
     return Rollout(layer_end_ns=ends, gpu=gpu, cpu=cpu, copies=state.copies[: state.counters[0]].copy())
 
 

@@ -105,27 +105,27 @@ def decide(gate: Gate, coming: Coming, code: PolicyCode, answer: Answer) -> tupl
     if gate.layer < 0:
         wishes = _wishes(tables, coming, gate.free_slots, float(-gate.link_free_ns), answer) if look else 0
         return 0, 0, wishes, 0
-    ready = _sorted(gate.active & (gate.arrival_ns == 0), gate.cpu_ns, 1)
-    late = _sorted(gate.active & (gate.arrival_ns > 0), gate.arrival_ns, 1)
-    missing = _sorted(gate.active & (gate.arrival_ns < 0), gate.cpu_ns, -1)
+    every = code.copies == 1 or not gate.host_computes
+    ready, late, missing = _sides(gate)
     end_ns, waited, demoted, link_ns = split_costs(
-        gate.gpu_ns[ready],
-        gate.cpu_ns[ready],
-        gate.arrival_ns[late],
-        gate.gpu_ns[late],
-        gate.cpu_ns[late],
-        gate.gpu_ns[missing],
-        gate.cpu_ns[missing],
+        _of(gate.gpu_ns, ready),
+        _of(gate.cpu_ns, ready),
+        _of(gate.arrival_ns, late),
+        _of(gate.gpu_ns, late),
+        _of(gate.cpu_ns, late),
+        _of(gate.gpu_ns, missing),
+        _of(gate.cpu_ns, missing),
         gate.copy_ns,
         gate.link_free_ns,
         gate.host_free_ns,
         gate.usable_slots,
         gate.host_computes,
+        every,
     )
     copies = end_ns.shape[0] - 1
     if code.copies == 2 and gate.host_computes:
         copies = 0
-    elif code.copies == 0 and gate.host_computes:
+    elif not every:
         copies = _best_split(end_ns, link_ns, tables, coming, gate.free_slots, look)
     gpu = cpu = 0
     for rank in range(demoted[copies], ready.shape[0]):
@@ -152,10 +152,45 @@ def decide(gate: Gate, coming: Coming, code: PolicyCode, answer: Answer) -> tupl
 
 
 @numba.njit(cache=True)
-def _sorted(mask: BoolArray, key: IntArray, sign: int) -> IntArray:
-    experts = np.flatnonzero(mask)
-    # Stable, so that equal experts keep their ascending ids and runs repeat exactly.
-    return experts[np.argsort(sign * key[experts], kind="mergesort")]
+def _sides(gate: Gate) -> tuple[IntArray, IntArray, IntArray]:
+    """Active experts: there, lightest first; on their way, earliest first; missing, heaviest first."""
+    experts = gate.active.shape[0]
+    ready = np.empty(experts, dtype=np.int64)
+    late = np.empty(experts, dtype=np.int64)
+    missing = np.empty(experts, dtype=np.int64)
+    readies = lates = misses = 0
+    for expert in range(experts):
+        if not gate.active[expert]:
+            continue
+        if gate.arrival_ns[expert] == 0:
+            _insert(ready, readies, expert, gate.cpu_ns, 1)
+            readies += 1
+        elif gate.arrival_ns[expert] > 0:
+            _insert(late, lates, expert, gate.arrival_ns, 1)
+            lates += 1
+        else:
+            _insert(missing, misses, expert, gate.cpu_ns, -1)
+            misses += 1
+    return ready[:readies], late[:lates], missing[:misses]
+
+
+@numba.njit(cache=True)
+def _insert(ordered: IntArray, length: int, expert: int, key: npt.NDArray[np.generic], sign: int) -> None:
+    """Insert behind all that are not after it, so that equal experts keep their ascending ids."""
+    value = sign * key[expert]
+    place = length
+    while place > 0 and sign * key[ordered[place - 1]] > value:
+        ordered[place] = ordered[place - 1]
+        place -= 1
+    ordered[place] = expert
+
+
+@numba.njit(cache=True)
+def _of(values: IntArray, experts: IntArray) -> IntArray:
+    chosen = np.empty(experts.shape[0], dtype=np.int64)
+    for rank in range(experts.shape[0]):
+        chosen[rank] = values[experts[rank]]
+    return chosen
 
 
 @numba.njit(cache=True)
@@ -196,24 +231,28 @@ def _tables(coming: Coming, slots: int, code: PolicyCode) -> _Tables:
                 last_ns[layer],
             )
             continue
-        wanted = np.flatnonzero(~held & (cpu_ns > NEGLIGIBLE_NS))
-        wanted = wanted[np.argsort(-cpu_ns[wanted], kind="mergesort")]
-        there = np.flatnonzero(held)
-        there = there[np.argsort(cpu_ns[there], kind="mergesort")]
+        there = np.empty(experts, dtype=np.int64)
+        held_here = wanted = 0
+        for expert in range(experts):
+            if held[expert]:
+                _insert(there, held_here, expert, cpu_ns, 1)
+                held_here += 1
+            elif cpu_ns[expert] > NEGLIGIBLE_NS:
+                _insert(order[layer], wanted, expert, cpu_ns, -1)
+                wanted += 1
         fill_layer_table(
-            cpu_ns[wanted].astype(np.int64),
-            gpu_ns[wanted].astype(np.int64),
-            cpu_ns[there].astype(np.int64),
-            gpu_ns[there].astype(np.int64),
+            _whole(cpu_ns, order[layer], wanted),
+            _whole(gpu_ns, order[layer], wanted),
+            _whole(cpu_ns, there, held_here),
+            _whole(gpu_ns, there, held_here),
             coming.dense_ns[layer],
-            wanted.shape[0],
+            wanted,
             True,
             tables_ns[layer],
             last_ns[layer],
             demoted,
         )
-        max_copies[layer] = wanted.shape[0]
-        order[layer, : wanted.shape[0]] = wanted
+        max_copies[layer] = wanted
     lookahead = 1 if layers == 1 else 2
     value, _ = lead_dp(
         tables_ns,
@@ -228,6 +267,14 @@ def _tables(coming: Coming, slots: int, code: PolicyCode) -> _Tables:
         np.zeros(slots + 1),
     )
     return _Tables(order, tables_ns, last_ns, max_copies, value, lookahead)
+
+
+@numba.njit(cache=True)
+def _whole(values: FloatArray, experts: IntArray, length: int) -> IntArray:
+    chosen = np.empty(length, dtype=np.int64)
+    for rank in range(length):
+        chosen[rank] = int(values[experts[rank]])
+    return chosen
 
 
 @numba.njit(cache=True)

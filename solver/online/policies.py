@@ -86,6 +86,7 @@ class SplitPolicy:
             state.host_free_ns,
             state.usable_slots,
             state.host_computes,
+            self._copies == "all" or not state.host_computes,
         )
         copies = self._choose(state, outlook, end_ns, link_ns)
         wait, demote = int(waited[copies]), int(demoted[copies])
