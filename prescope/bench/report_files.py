@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 GAP_NOTE = (
     "Gaps: makespan / reference - 1, mean and largest, to the best bound proved for the instance, and to the "
-    "library's best plan (negative: improved). Steps are planned, not executed."
+    "library's best plan (negative: improved). Optimal: plans that meet the bound, of all plans; proved: "
+    "those whose own run knew a bound that they meet. Steps are planned, not executed."
 )
 TIME_NOTE = (
     f"Plan time: shifted geometric mean (shift {SHIFT_NS // 10**6} ms) and 99th percentile of the wall time "

@@ -55,6 +55,8 @@ class BenchRow:
         By the exact evaluator; ``None`` without a plan.
     lower_bound_ns, lower_bound_by
         The best bound proved: by the library, or in this run; ``None`` when there is none.
+    own_bound_ns
+        The bound known in this run alone: the method's own, or the one added where it has none.
     best_known_ns
         Makespan of the library's best plan; ``None`` without one.
     gap_to_bound, gap_to_best
@@ -91,6 +93,7 @@ class BenchRow:
     makespan_ns: int | None = None
     lower_bound_ns: int | None = None
     lower_bound_by: str = ""
+    own_bound_ns: int | None = None
     best_known_ns: int | None = None
     gap_to_bound: float | None = None
     gap_to_best: float | None = None

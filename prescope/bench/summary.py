@@ -27,8 +27,8 @@ class GroupSummary:
         What its makespans are.
     runs, without_plan, errors, violations
         Runs; of those, runs without a plan, broken ones, and those that beat a bound said to be proved.
-    optimal
-        Runs whose plan meets the bound.
+    optimal, proved
+        Runs whose plan meets the bound; runs whose plan meets the bound known in that run alone.
     gap_to_bound_mean, gap_to_bound_max
         To the best bound proved for the instance, by the library or any run here.
     gap_to_best_mean, gap_to_best_max
@@ -49,6 +49,7 @@ class GroupSummary:
     errors: int
     violations: int
     optimal: int
+    proved: int
     gap_to_bound_mean: float | None
     gap_to_bound_max: float | None
     gap_to_best_mean: float | None
@@ -157,6 +158,7 @@ def _summary(set_: str, method: str, rows: list[BenchRow], known: dict[str, Refe
         errors=sum(row.status is RowStatus.ERROR for row in rows),
         violations=sum(gap < 0 for gap in to_bound),
         optimal=sum(gap == 0 for gap in to_bound),
+        proved=sum(row.makespan_ns == row.own_bound_ns for row in made),
         gap_to_bound_mean=mean(to_bound),
         gap_to_bound_max=max(to_bound, default=None),
         gap_to_best_mean=mean(to_best),

@@ -9,7 +9,7 @@ from prescope.bench.statistics import performance_profile
 from prescope.bench.summary import GroupSummary, ratios
 from prescope.formulation import format_ns
 
-GAP_HEADINGS = ("set", "method", "plans", "optimal", "to bound", "max", "to best", "max")
+GAP_HEADINGS = ("set", "method", "optimal", "proved", "to bound", "max", "to best", "max")
 TIME_HEADINGS = ("set", "method", "plan time", "p99", "of the step", "p99")
 FACTORS = (1.0, 1.001, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0)
 PROFILE_HEADINGS = ("within", *(f"{factor:g}x" for factor in FACTORS))
@@ -20,8 +20,8 @@ def gap_cells(group: GroupSummary) -> tuple[str, ...]:
     return (
         group.set,
         _method(group),
-        _runs(group),
-        str(group.optimal),
+        _optimal(group),
+        str(group.proved),
         percent(group.gap_to_bound_mean),
         percent(group.gap_to_bound_max),
         percent(group.gap_to_best_mean),
@@ -82,9 +82,10 @@ def duration(value_ns: float | None) -> str:
     return "-" if value_ns is None else format_ns(round(value_ns))
 
 
-def _runs(group: GroupSummary) -> str:
-    made = group.runs - group.without_plan - group.errors
-    return str(made) if made == group.runs else f"{made} of {group.runs}"
+def _optimal(group: GroupSummary) -> str:
+    lacking = group.without_plan + group.errors
+    text = f"{group.optimal}/{group.runs - lacking}"
+    return f"{text} ({lacking} without)" if lacking else text
 
 
 def _method(group: GroupSummary) -> str:

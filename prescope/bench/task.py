@@ -109,6 +109,7 @@ def _row(task: RunTask, planned: Planned) -> BenchRow:
         makespan_ns=made,
         lower_bound_ns=bound_ns,
         lower_bound_by=bound_by,
+        own_bound_ns=planned.lower_bound_ns,
         gap_to_bound=relative_gap(made, bound_ns),
         gap_to_best=relative_gap(made, task.best_known_ns),
         plan_time_ns=planned.time_ns,
@@ -133,4 +134,4 @@ def _status(made_ns: int | None, bound_ns: int) -> RowStatus:
 def _told(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" (at {frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"
+    return " ".join(f"{type(error).__name__}: {error}{where}".split())

@@ -309,6 +309,7 @@ class BenchGroup(Strict):
     errors: int
     violations: int
     optimal: int
+    proved: int
     gap_to_bound_mean: float | None
     gap_to_bound_max: float | None
     gap_to_best_mean: float | None

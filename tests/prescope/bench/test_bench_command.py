@@ -155,8 +155,5 @@ def test_a_method_that_breaks_is_recorded(external: dict[str, str], tmp_path: Pa
     assert code == 1 and ran["runs"] == 4
     (broken,) = ran["errors"]
     assert (broken["instance"], broken["method"]) == ("batch-9", "moody")
-    assert (
-        broken["error"].startswith("RuntimeError: too many tokens, I am tired (at ")
-        or "\n" in broken["error"]
-    )
+    assert broken["error"].startswith("RuntimeError: too many tokens, I am tired (at ")
     assert len(read_rows(out)) == 4

@@ -32,6 +32,7 @@ ROW = BenchRow(
     status=RowStatus.FEASIBLE,
     makespan_ns=1100,
     lower_bound_ns=1000,
+    own_bound_ns=1000,
     best_known_ns=1050,
     plan_time_ns=10,
     prescope="1",
@@ -104,6 +105,7 @@ def test_a_summary_counts_what_it_is_given() -> None:
     one, limited, two = summarise(rows)
     assert (one.method, limited.method, two.method) == ("one", "one@1s", "two (followed)")
     assert (one.runs, one.without_plan, one.errors, one.violations, one.optimal) == (4, 1, 1, 0, 1)
+    assert (one.proved, limited.proved) == (1, 0)
     assert one.gap_to_bound_mean == pytest.approx(0.05) and one.gap_to_bound_max == pytest.approx(0.1)
     assert one.gap_to_best_mean == pytest.approx(1100 / 1050 - 1) == one.gap_to_best_max
     assert one.share_max == pytest.approx(10 / 1000)
