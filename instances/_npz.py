@@ -32,8 +32,6 @@ _HEADER = re.compile(
     rb"\{'descr': '(?P<dtype>[<>|=]?[biufU][0-9]{1,9})', 'fortran_order': (?P<fortran>True|False), "
     rb"'shape': \((?P<shape>|[0-9]{1,19},|[0-9]{1,19}(, ?[0-9]{1,19})+,?)\),? *\} *\n?"
 )
-# End of a zip's directory: magic, ..., bytes of the directory, its place; and the same for very large ones.
-_END, _END_64 = b"PK\x05\x06", b"PK\x06\x06"
 
 # What the standard library raises for archives that are damaged, encrypted or of another kind.
 _ARCHIVE_ERRORS = (
@@ -128,23 +126,19 @@ def read_npz(path: Path) -> Arrays:
 def _bound_directory(path: Path, stream: IO[bytes]) -> None:
     """Refuse a list of entries larger than any trace's: the archive reader would load it whole."""
     size_bytes = stream.seek(0, os.SEEK_END)
-    stream.seek(max(0, size_bytes - 2**16 - 200))
-    tail = stream.read()
-    claims = [tail[at + 12 : at + 16] for at in _places(tail, _END)]
-    claims += [tail[at + 40 : at + 48] for at in _places(tail, _END_64)]
-    # 2^32 - 1 says that the other record has it.
-    listed = [size for claim in claims if (size := int.from_bytes(claim, "little")) != 2**32 - 1]
-    if listed and min(listed) > _MAX_DIRECTORY_BYTES:
-        problem = f"expected an npz archive of at most {_MAX_ARRAYS} arrays, got {min(listed)} bytes of names"
+    stream.seek(max(0, size_bytes - 98))
+    tail = stream.read().rjust(98, b"\0")
+    end, locator, large = tail[76:], tail[56:76], tail[:56]
+    if not end.startswith(b"PK\x05\x06") or end[20:] != b"\0\0":
+        # No writer of arrays puts a comment behind the directory, which would hide its end.
+        raise zipfile.BadZipFile("another end than an archive's")
+    listed_bytes = int.from_bytes(end[12:16], "little")
+    if locator.startswith(b"PK\x06\x07") and large.startswith(b"PK\x06\x06"):
+        listed_bytes = int.from_bytes(large[40:48], "little")
+    if listed_bytes > _MAX_DIRECTORY_BYTES:
+        problem = f"expected at most {_MAX_ARRAYS} arrays in the archive, got {listed_bytes} bytes of names"
         raise InstanceFileError(path, "file", problem, DAMAGED)
     stream.seek(0)
-
-
-def _places(data: bytes, magic: bytes) -> Iterator[int]:
-    at = data.find(magic)
-    while at >= 0:
-        yield at
-        at = data.find(magic, at + 1)
 
 
 def _arrays(path: Path, archive: zipfile.ZipFile) -> Arrays:
