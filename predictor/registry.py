@@ -105,8 +105,18 @@ def _llapor(folder: str, context: PredictorContext) -> Predictor:
     return open_llapor(folder, context)
 
 
+def _routing_only(folder: str, context: PredictorContext) -> Predictor:
+    from prescope.predictor.routing_only.open import open_routing_only
+
+    return open_routing_only(folder, context)
+
+
 # Trained ones, named "kind:FOLDER"; they load what they need when asked for.
-_TRAINED: dict[str, Callable[[str, PredictorContext], Predictor]] = {"llapor": _llapor}
+_TRAINED: dict[str, Callable[[str, PredictorContext], Predictor]] = {
+    "llapor": _llapor,
+    "ridge": _routing_only,
+    "routing-only": _routing_only,
+}
 
 
 def predictors() -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from prescope.predictor.routing_only.model import RoutingOnlyModel, shapes
 from prescope.predictor.routing_only.settings import RoutingOnlySettings
 from prescope.predictor.split import SequenceSplit
 
-FORMAT, VERSION, KIND = "prescope-predictor", 1, "routing-only"
+FORMAT, VERSION = "prescope-predictor", 1
+KINDS = ("routing-only", "ridge")
 _JSON, _WEIGHTS = "predictor.json", "weights.safetensors"
 
 
@@ -42,7 +43,7 @@ def save_routing_only(folder: str | os.PathLike[str], model: RoutingOnlyModel, *
     document = {
         "format": FORMAT,
         "version": VERSION,
-        "kind": KIND,
+        "kind": model.kind,
         "model": {
             "name": model.name,
             "fingerprint": model.fingerprint,
@@ -107,9 +108,10 @@ def _document(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: expected JSON, got {error}") from error
     if not isinstance(document, dict):
         raise CheckpointError(f"{path}: expected an object, got {type(document).__name__}")
-    for name, wanted in (("format", FORMAT), ("version", VERSION), ("kind", KIND)):
-        if document.get(name) != wanted:
-            raise CheckpointError(f"{path}: expected {name} {wanted!r}, got {document.get(name)!r}")
+    for name, wanted in (("format", (FORMAT,)), ("version", (VERSION,)), ("kind", KINDS)):
+        if document.get(name) not in wanted:
+            expected = " or ".join(map(repr, wanted))
+            raise CheckpointError(f"{path}: expected {name} {expected}, got {document.get(name)!r}")
     wanted_fields = {"format", "version", "kind", "model", "settings", "split", "weights_sha256", "notes"}
     if set(document) != wanted_fields:
         raise CheckpointError(f"{path}: expected the fields {sorted(wanted_fields)}, got {sorted(document)}")

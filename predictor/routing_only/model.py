@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from prescope.predictor.calibration import ANCHORS, EVENT_KNOTS
 from prescope.predictor.calibration.token_map import KNOTS
-from prescope.predictor.routing_only.settings import RoutingOnlySettings
+from prescope.predictor.routing_only.settings import RIDGE, RoutingOnlySettings
 from prescope.predictor.split import SequenceSplit
 
 Floats = npt.NDArray[np.float32]
@@ -65,6 +65,11 @@ class RoutingOnlyModel:
                 raise ValueError(f"expected finite {name} of shape {shape}, got shape {array.shape}")
             array.flags.writeable = False
             object.__setattr__(self, name, array)
+
+    @property
+    def kind(self) -> str:
+        """``"ridge"`` for the common baseline, otherwise ``"routing-only"``."""
+        return "ridge" if self.settings == RIDGE else "routing-only"
 
     @property
     def horizons(self) -> int:

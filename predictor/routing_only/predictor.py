@@ -30,13 +30,10 @@ class RoutingOnly:
     ----------
     model
         Trained numbers.
-    name
-        What it is called in reports.
     """
 
-    def __init__(self, model: RoutingOnlyModel, *, name: str = "routing-only") -> None:
+    def __init__(self, model: RoutingOnlyModel) -> None:
         self._model = model
-        self._name = name
         self._events = EventCurves(changes=model.changes)
         self._memory = SequenceMemory(
             prior=model.prior.astype(np.float64), top_k=model.top_k, decays=model.settings.decays
@@ -47,7 +44,7 @@ class RoutingOnly:
     @property
     def name(self) -> str:
         """What it is called in reports."""
-        return self._name
+        return self._model.kind
 
     def known_counts(self) -> IntArray | None:
         """Nothing is known beforehand; see `Predictor.known_counts`."""

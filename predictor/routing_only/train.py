@@ -83,7 +83,6 @@ def train_routing_only(
     arrays["prior"][:] = prior
     every = round(1 / settings.blank_share) if settings.blank_share else 0
     for source in range(layers):
-        progress(source, layers)
         sums = SourceSums(fitted, source, settings.horizons_of(layers))
         sums.add(tokens, blank=False)
         if every:
@@ -99,7 +98,7 @@ def train_routing_only(
             arrays["knots"][source, horizon - 1] = knots
             said = apply_token_map(knots, score)
             arrays["changes"][source, horizon - 1] = fit_event_curves(batches, said, truth)
-    progress(layers, layers)
+        progress(source + 1, layers)
     return RoutingOnlyModel(
         name=trace.meta.model,
         fingerprint=trace.meta.fingerprint,
