@@ -1,8 +1,8 @@
 """How long a decision at a gate takes.
 
 ``python benchmarks/gate.py`` runs steps of synthetic routing (Zipf 0.8; forecasts are the truth blurred)
-under the costs of a published model and writes ``benchmarks/results/gate.csv`` and ``gate.md``. Wall times of this
-machine on one core, compiled code warm:
+under the costs of a published model and writes ``benchmarks/results/gate.csv`` and ``gate.md``. Wall times
+of this machine on one core, compiled code warm:
 
 - decision: one compiled call from the forecasts of the next layers and the true counts to where every expert
   runs, the copies and the clock: expected tables, lead DP, split and slots included;
