@@ -26,19 +26,20 @@ def draw_gaps(rows: Sequence[BenchRow], *, ax: Axes) -> None:
     if gaps:
         ax.boxplot(list(gaps.values()), tick_labels=list(gaps), whis=(0, 100))
     ax.set_yscale("symlog", linthresh=0.01)
+    ax.set_ylim(bottom=min([0.0, *map(min, gaps.values())]))
     ax.set_ylabel("gap to the lower bound, %")
     ax.tick_params(axis="x", rotation=30)
 
 
 def draw_profile(rows: Sequence[BenchRow], *, ax: Axes, largest: float = 1.5) -> None:
     """Performance profile: share of the runs within a factor of the shortest makespan here."""
-    factors = np.concatenate([[1.0], np.geomspace(1.0001, largest, 400)])
+    above = np.concatenate([[0.0], np.geomspace(1e-4, largest - 1, 400)])
     for method, found in ratios(rows).items():
-        ax.step(factors, performance_profile(found, factors.tolist()), where="post", label=method)
-    ax.set_xscale("log")
-    ax.set_xlim(1, largest)
+        ax.step(100 * above, performance_profile(found, (1 + above).tolist()), where="post", label=method)
+    ax.set_xscale("symlog", linthresh=0.1)
+    ax.set_xlim(0, 100 * (largest - 1))
     ax.set_ylim(0, 1.02)
-    ax.set_xlabel("factor of the shortest makespan")
+    ax.set_xlabel("above the shortest makespan, %")
     ax.set_ylabel("share of the runs")
     ax.legend(fontsize="small")
 
@@ -79,6 +80,7 @@ def draw_primal_gaps(rows: Sequence[BenchRow], *, ax: Axes) -> None:
         ax.plot(times / 1e6, 100 * np.mean(curves, axis=0), label=method)
     ax.set_xscale("log")
     ax.set_yscale("symlog", linthresh=0.01)
+    ax.set_ylim(0, 100)
     ax.set_xlabel("planning time, ms")
     ax.set_ylabel("mean gap to the best plan, %")
     if anytime:

@@ -86,7 +86,8 @@ def print_check(out: Console, outcome: CheckOutcome, improved: Sequence[Improvem
 
 def _print_tables(out: Console, rows: Sequence[BenchRow], everything: bool) -> None:
     groups = summarise(rows)
-    _print_table(out, GAP_HEADINGS, map(gap_cells, groups))
+    # One blank between the columns: eight of them fit into eighty letters.
+    _print_table(out, GAP_HEADINGS, map(gap_cells, groups), gap=1)
     if any(group.kind is not Kind.PLANNED for group in groups):
         out.print(REALISED_NOTE.replace("\\", ""), markup=False)
     out.print()
@@ -105,9 +106,9 @@ def _print_tables(out: Console, rows: Sequence[BenchRow], everything: bool) -> N
 
 
 def _print_table(
-    out: Console, headings: Sequence[str], lines: Iterable[Sequence[str]], *, left: int = 2
+    out: Console, headings: Sequence[str], lines: Iterable[Sequence[str]], *, left: int = 2, gap: int = 2
 ) -> None:
-    table = plain_table(*headings, left=left)
+    table = plain_table(*headings, left=left, gap=gap)
     for line in lines:
         table.add_row(*line)
     out.print(table)

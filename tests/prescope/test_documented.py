@@ -22,6 +22,7 @@ PAGES = (
     "docs/use-inspect.md",
     "docs/extending.md",
     "docs/recording.md",
+    "docs/benchmarking.md",
 )
 
 

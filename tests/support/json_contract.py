@@ -380,6 +380,7 @@ class BenchReport(Strict):
 DOCUMENTED = {
     "error": Failure,
     "solve": Solve,
+    "export": Export,
     "instances list": LibraryLine,
     "instances show": InstanceShow,
     "instances build": Written,

@@ -17,6 +17,7 @@ from bench_cases import write_cases
 from json_contract import BenchCheck, BenchReport, BenchRun, Failure
 
 from prescope.bench import read_rows
+from prescope.bench.row_csv import COLUMNS
 from prescope.bench.row_file import ROWS
 from prescope.cli import main
 
@@ -157,3 +158,12 @@ def test_a_method_that_breaks_is_recorded(external: dict[str, str], tmp_path: Pa
     assert (broken["instance"], broken["method"]) == ("batch-9", "moody")
     assert broken["error"].startswith("RuntimeError: too many tokens, I am tired (at ")
     assert len(read_rows(out)) == 4
+
+
+def test_the_page_tells_every_column_and_option() -> None:
+    page = (ROOT / "docs" / "benchmarking.md").read_text(encoding="utf-8")
+    assert [name for name in COLUMNS if f"`{name}`" not in page] == []
+    for option in ("methods", "limits", "seeds", "hints", "replan", "jobs", "engine", "scheduler", "library"):
+        assert f"--{option}" in page
+    for option in ("accept-changes", "retry-errors", "check", "update-best"):
+        assert f"--{option}" in page
