@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -16,34 +14,26 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from prescope.formulation import evaluate
 from prescope.formulation.demand import IntArray
 from prescope.instances import RoutingTrace
 from prescope.predictor import Predictor
 from prescope.runtime.control import StepControl, Wave
-from prescope.runtime.happens_before import verify
 from prescope.runtime.plugin.expert_math import autocast_type, compute_expert, expert_inputs
+from prescope.runtime.plugin.ledger import StepLedger
 from prescope.runtime.plugin.moe_layers import MoeLayer
 from prescope.runtime.plugin.new_step import StepFactory
 from prescope.runtime.plugin.recording import RoutingRecorder, trace_meta
 from prescope.runtime.plugin.registration import Hooks
-from prescope.runtime.plugin.report import EngineReport, StepReport
+from prescope.runtime.plugin.report import EngineReport
 from prescope.runtime.plugin.request import Recording
 from prescope.runtime.plugin.rows import ForwardCall, RowTracker
 from prescope.runtime.plugin.serving import Serving
 from prescope.runtime.plugin.settings import EngineSettings, StepRecord
-from prescope.runtime.plugin.step_report import step_report
 from prescope.runtime.plugin.turns import Turns
-from prescope.runtime.program import Program
 
 if TYPE_CHECKING:
     # The profile measures with parts of this package.
     from prescope.runtime.profile.drift import DriftMonitor
-
-logger = logging.getLogger(__name__)
-
-# Steps whose reports, and whose plans and traces, are kept.
-_KEPT_REPORTS, _KEPT_STEPS = 10_000, 32
 
 
 class Engine:
@@ -68,14 +58,12 @@ class Engine:
     ) -> None:
         self._model, self._layers, self._serving = model, layers, serving
         self._predictor, self._settings = predictor, settings
-        self._factory, self._restore, self._drift = factory, restore, drift
+        self._factory, self._restore = factory, restore
         self._rows = RowTracker()
         self._recorder: RoutingRecorder | None = None
         if record:
             self._recorder = RoutingRecorder(hidden=record == "hidden")
-        self._reports: deque[StepReport] = deque(maxlen=_KEPT_REPORTS)
-        self._records: deque[StepRecord] = deque(maxlen=_KEPT_STEPS)
-        self._steps = 0
+        self._ledger = StepLedger(drift)
         self._control: StepControl | None = None
         self._next_layer = 0
         self._tokens = 0
@@ -83,10 +71,8 @@ class Engine:
         self._link_ready_ns = 0
         self._plan_ns: list[int] = []
         self._predict: Callable[[], None] = _nothing
-        self._previous: Program | None = None
         self._turns = Turns()
         self._detached = False
-        self._warnings: list[str] = []
         self._hooks = Hooks(model, layers, self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -117,7 +103,7 @@ class Engine:
     @property
     def records(self) -> tuple[StepRecord, ...]:
         """The newest steps in full, oldest first."""
-        return tuple(self._records)
+        return self._ledger.records
 
     def detach(self) -> None:
         """Give the model its weights and its stock behaviour back, bit for bit. Further calls do nothing."""
@@ -135,22 +121,7 @@ class Engine:
 
     def report(self) -> EngineReport:
         """What was done so far, planned, simulated and executed."""
-        settings = self._settings
-        return EngineReport(
-            steps=tuple(self._reports),
-            policy=settings.policy,
-            predictor=self._predictor.name,
-            backend=self._serving.backend.name,
-            preset=settings.preset,
-            dilation=self._serving.dilation,
-            expert_memory_bytes=settings.expert_memory_bytes,
-            arena_bytes=self._serving.arena.size_bytes,
-            residents=sum(map(len, settings.residents)),
-            residency=settings.residency,
-            warnings=tuple(dict.fromkeys((*self._serving.store.degraded, *self._warnings))),
-            slots=settings.slots,
-            lookahead=settings.lookahead,
-        )
+        return self._ledger.report(self._settings, self._serving, self._predictor.name)
 
     def step_counts(self) -> list[IntArray]:
         """Tokens of each expert, int64 ``[layers, experts]``, of every recorded step.
@@ -214,7 +185,7 @@ class Engine:
                 self._tokens, sequences=self._rows.sequences(real), token_ids=self._rows.token_ids(real)
             )
             self._control = self._factory.new_step(
-                name=f"step-{self._steps}",
+                name=f"step-{self._ledger.steps}",
                 tokens=self._tokens,
                 link_ready_ns=self._link_ready_ns,
             )
@@ -308,40 +279,20 @@ class Engine:
         trace = self._serving.stepper.end_step()
         instance, plan = self._control.finish()
         self._link_ready_ns = self._control.link_ready_ns
-        planned = evaluate(instance, plan)
-        program = self._serving.stepper.program()
-        # Every step is checked with the one before it; the first, or the first after an error, alone.
-        verify(*((program,) if self._previous is None else (self._previous, program)))
-        self._previous = program
-        record = StepRecord(
-            instance=instance, plan=plan, planned=planned, program=program, trace=trace, tokens=self._tokens
+        self._ledger.enter(
+            instance=instance,
+            plan=plan,
+            program=self._serving.stepper.program(),
+            trace=trace,
+            tokens=self._tokens,
+            phase=self._phase,
+            plan_ns=round(median(self._plan_ns)),
+            times=self._serving.times,
         )
-        simulated_ns, executed_ns = self._serving.times(instance, program, trace)
-        self._watch(planned.makespan_ns, executed_ns)
-        self._reports.append(
-            step_report(
-                step=self._steps,
-                phase=self._phase,
-                record=record,
-                simulated_ns=simulated_ns,
-                executed_ns=executed_ns,
-                plan_ns=round(median(self._plan_ns)),
-            )
-        )
-        self._records.append(record)
         if self._recorder is not None:
             self._recorder.end_step()
-        self._steps += 1
         self._control = None
         self._turns.give_back()
-
-    def _watch(self, planned_ns: int, executed_ns: int | None) -> None:
-        if self._drift is None or executed_ns is None:
-            return
-        event = self._drift.observe(planned_ns, executed_ns)
-        if event is not None:
-            logger.log(logging.INFO if event.recovered else logging.WARNING, event.message)
-            self._warnings.append(event.message)
 
     def _end_interrupted(self) -> None:
         """End a pass of this thread that was interrupted (Ctrl-C) where no hook is told of it."""
@@ -351,7 +302,7 @@ class Engine:
     def _abandon(self) -> None:
         """After an error: forget the step, so that the next one starts clean."""
         self._control = None
-        self._previous = None
+        self._ledger.interrupt()
         self._factory.forget()
         self._link_ready_ns = 0
         try:

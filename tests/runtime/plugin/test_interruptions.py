@@ -156,11 +156,11 @@ def test_a_failed_step_is_not_recorded_wherever_it_fails():
         for failing_wave in (0, 2):
             waves = []
 
-            def failing(ops, work=None, waves=waves, failing_wave=failing_wave):
+            def failing(ops, work=None, predict=None, waves=waves, failing_wave=failing_wave):
                 waves.append(ops)
                 if len(waves) == failing_wave + 1:
                     raise ArithmeticError("broken")
-                return submit(ops, work)
+                return submit(ops, work, predict)
 
             served.serving.backend.submit = failing
             with pytest.raises(ArithmeticError):
@@ -240,13 +240,13 @@ def test_slots_must_be_a_number_of_slots(slots):
 
 
 def test_every_step_is_verified_with_the_one_before_it(monkeypatch):
-    from prescope.runtime.plugin import engine as engine_module
+    from prescope.runtime.plugin import ledger
 
     model = random_model()
     inputs = prompts(2, 4)
     seen = []
-    verify = engine_module.verify
-    monkeypatch.setattr(engine_module, "verify", lambda *programs: (seen.append(programs), verify(*programs)))
+    verify = ledger.verify
+    monkeypatch.setattr(ledger, "verify", lambda *programs: (seen.append(programs), verify(*programs)))
     with engine(model) as served:
         for _ in range(3):
             logits(model, inputs)
