@@ -25,6 +25,7 @@ from prescope.commands import (
     routing_log,
     run,
     solve,
+    train,
 )
 
 # Plain help: drawing boxes around it costs 0.3 s.
@@ -45,6 +46,7 @@ app.add_typer(bench.app, name="bench")
 app.command("record", short_help="Record a model's routing.")(record.record)
 app.command("import", short_help="Turn a routing log into a trace.")(routing_log.import_log)
 app.command("export-log", short_help="Write a trace as a routing log.")(routing_log.export_log)
+app.command("train", short_help="Train a predictor on a trace.")(train.train)
 app.command("profile", short_help="Measure this machine for a model.")(profile.profile)
 app.command("inspect", short_help="Draw a plan or an executed step.")(inspect.inspect)
 

@@ -132,16 +132,16 @@ def trace_meta(
         model=name.rstrip("/").rpartition("/")[2],
         experts=experts,
         top_k=int(layers[0].router.top_k),
-        fingerprint=f"{_checksum_of_gates(layers):08x}",
+        fingerprint=gates_fingerprint(layers),
         source=source,
         notes=notes,
     )
 
 
-def _checksum_of_gates(layers: tuple[MoeLayer, ...]) -> int:
-    """Checksum of all gate weights, which are in memory wherever the experts are."""
+def gates_fingerprint(layers: tuple[MoeLayer, ...]) -> str:
+    """Checksum of all gate weights, which are in memory wherever the experts are; eight hex digits."""
     total = 0
     for layer in layers:
         weight = layer.router.weight.detach().cpu().contiguous()
         total = zlib.crc32(weight.view(torch.uint8).numpy().tobytes(), total)
-    return total
+    return f"{total:08x}"

@@ -17,6 +17,7 @@ from prescope.instances import CostFile, read_costs
 from prescope.predictor import Oracle, Predictor, PredictorContext, make_predictor
 from prescope.runtime.backends import backends
 from prescope.runtime.plugin.moe_layers import AttachError, MoeLayer
+from prescope.runtime.plugin.recording import gates_fingerprint
 from prescope.runtime.plugin.stale_router import StaleRouter
 from prescope.solver.online import GatePolicy, gate_policies, make_gate_policy
 
@@ -150,6 +151,8 @@ def resolve_predictor(
         top_k=layers[0].router.top_k,
         router=StaleRouter(layers),
         prior=shares,
+        hidden_size=int(layers[0].router.weight.shape[-1]),
+        fingerprint=gates_fingerprint(layers),
     )
     try:
         return make_predictor(predictor or "stale-gate", context)

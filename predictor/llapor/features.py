@@ -1,0 +1,52 @@
+"""The rows of features that a source's network sees, the same in training and while running."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def selection_columns(ids: Tensor, weights: Tensor | None, experts: int) -> Tensor:
+    """What a gate chose: one-hot sums and routing weights, float32 ``[rows, 2 * experts]``.
+
+    Both are scaled to about unit variance, the weights by their share of the row's total, so that models
+    that normalise them and models that do not look the same. Ids below 0 are no choice.
+    """
+    rows, top_k = ids.shape
+    usual = top_k / experts
+    size = max(usual * (1.0 - usual), 1e-6) ** 0.5
+    columns = torch.zeros(rows, 2 * experts + 1)
+    # Column -1 takes what was not recorded and is cut off.
+    columns.scatter_(1, torch.where(ids < 0, 2 * experts, ids), 1.0 / size)
+    if weights is not None:
+        share = weights.float() / weights.float().sum(dim=1, keepdim=True).clamp_min(1e-12)
+        columns.scatter_(1, torch.where(ids < 0, 2 * experts, ids + experts), share * (top_k / size))
+    return columns[:, :-1]
+
+
+def source_rows(
+    main: Tensor, rest: Tensor, history: Tensor, trend: Tensor, known: Tensor, *, gain: Tensor
+) -> Tensor:
+    """Join the columns: main input, the rest of the gate, history, moving average, whether both are known.
+
+    Parameters
+    ----------
+    main
+        Components of the gating input, or of the token before the first gate, ``[rows, components]``.
+    rest
+        `selection_columns`, or whether the token is known, ``[rows, any]``.
+    history, trend
+        Of each row's previous token, ``[rows, history]`` and ``[rows, trend]``.
+    known
+        One where they are known, ``[rows, 1]``.
+    gain
+        Brings the moving average to unit size, ``[trend]``.
+    """
+    return torch.cat([main, rest, history * known, trend * gain * known, known], dim=1)
+
+
+def chosen(ids: Tensor, experts: int) -> Tensor:
+    """One where an expert was chosen, float32 ``[..., experts]``, from ids ``[..., top_k]``; -1 is none."""
+    columns = torch.zeros(*ids.shape[:-1], experts + 1)
+    columns.scatter_(-1, torch.where(ids < 0, experts, ids), 1.0)
+    return columns[..., :-1]
