@@ -98,9 +98,8 @@ def read_hint(instance: Instance, work: Workload, hint: Plan | None, placed: Cho
             else:
                 kept += 1
         last = len(copied)
-        choice.sequence[low:high] = sorted(
-            range(low, high), key=lambda rank, at=layer: copied.get((at, int(work.missing[rank])), last)
-        )
+        places = [copied.get((layer, int(work.missing[rank])), last) for rank in range(low, high)]
+        choice.sequence[low:high] = [rank for _, rank in sorted(zip(places, range(low, high), strict=True))]
     changes = HintChanges(kept=kept, dropped=dropped, placed=new, moved=moved, recopied=recopied)
     return ReadHint(
         use=HintUse.ADAPTED if changes.any else HintUse.USED,

@@ -57,7 +57,8 @@ class CpSatModel:
             As for `build_cp_sat_model`.
         """
         self.instance, self.work = instance, workload(instance)
-        self.model.clear_hints()
+        proto: Any = self.model.proto
+        proto.clear_solution_hint()
         self.layout.write(self.work, horizon_ns=horizon_ns, lower_bound_ns=lower_bound_ns)
 
     def _experts(self) -> list[tuple[int, int, bool, int, int, ExpertTerms]]:

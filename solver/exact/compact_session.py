@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prescope.formulation.demand import FloatArray
+from prescope.formulation.demand import FloatArray, IntArray
 from prescope.formulation.evaluator import makespan_ns
 from prescope.formulation.instance import Instance
 from prescope.formulation.models.compact_model import CompactModel, compact_model
@@ -30,7 +30,7 @@ from prescope.solver.exact.engines import default_engine, get_engine
 from prescope.solver.exact.first_plan import first_plan
 from prescope.solver.exact.room import roomy
 from prescope.solver.result import Limits, RebuildReason
-from prescope.solver.simulate import choose_heaviest, new_choice
+from prescope.solver.simulate import Choice, choose_heaviest, new_choice, new_track, simulate
 from prescope.solver.trajectory import Incumbent, ProvedBound, improving_bounds, improving_incumbents
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class _Loaded:
 
     work: Workload
     functions: tuple[LayerFunctions, ...]
+    demoted: IntArray
     model: CompactModel
     counts: list[int] | None
     reason: RebuildReason | None
@@ -65,6 +66,7 @@ class CompactSession:
         self._model: CompactModel | None = None
         self._lookahead = -1
         self._session: EngineSession | None = None
+        self._seen: tuple[int, Choice] | None = None
 
     @property
     def name(self) -> str:
@@ -102,7 +104,8 @@ class CompactSession:
         found, found_ns = self._read(instance, loaded, answer)
         end = perf_counter_ns() - begin
         best = first.plan
-        incumbents = list(first.incumbents)
+        incumbents = [*first.incumbents]
+        incumbents += [replace(one, time_ns=one.time_ns + begun - begin) for one in answer.incumbents]
         if found is not None and found_ns is not None:
             incumbents.append(Incumbent(time_ns=end, makespan_ns=found_ns))
             if first.makespan_ns is None or found_ns < first.makespan_ns:
@@ -151,7 +154,14 @@ class CompactSession:
             self.close()
             self._session = get_engine(self._engine_name).open(model.linear)
         self._model, self._lookahead = model, int(work.lookahead)
-        return _Loaded(work=work, functions=functions, model=model, counts=counts, reason=reason)
+        return _Loaded(
+            work=work,
+            functions=functions,
+            demoted=layer_tables(work).demoted,
+            model=model,
+            counts=counts,
+            reason=reason,
+        )
 
     def _why_not_patch(self, functions: tuple[LayerFunctions, ...], lookahead: int) -> RebuildReason | None:
         if self._model is None:
@@ -185,18 +195,34 @@ class CompactSession:
             relax=settings.relax,
         )
         assert self._session is not None
-        return self._session.solve(engine_limits, start=start)
+        self._seen = None
+        return self._session.solve(
+            engine_limits, start=start, value_of=lambda values: self._worth(loaded, values)
+        )
+
+    def _worth(self, loaded: _Loaded, values: FloatArray) -> int:
+        """Exact makespan of an incumbent's numbers of copies, without descent; the best one is kept."""
+        choice = self._choice(loaded, values)
+        worth = int(simulate(loaded.work, choice, int(loaded.work.lookahead), new_track(loaded.work)))
+        if not self._seen or worth < self._seen[0]:
+            self._seen = (worth, choice)
+        return worth
+
+    def _choice(self, loaded: _Loaded, values: FloatArray) -> Choice:
+        counts = clip_counts(loaded.functions, read_counts(loaded.model, values))
+        choice = new_choice(loaded.work)
+        choose_heaviest(loaded.work, np.array(counts, dtype=np.int64), loaded.demoted, choice)
+        return choice
 
     def _read(
         self, instance: Instance, loaded: _Loaded, answer: EngineAnswer
     ) -> tuple[Plan | None, int | None]:
-        """The plan of the solution's numbers of copies, after a descent, and its exact makespan."""
+        """The best incumbent's plan, after a descent, and its exact makespan."""
         if answer.values is None:
             return None, None
-        values: FloatArray = answer.values
-        counts = clip_counts(loaded.functions, read_counts(loaded.model, values))
-        work, choice = loaded.work, new_choice(loaded.work)
-        choose_heaviest(work, np.array(counts, dtype=np.int64), layer_tables(work).demoted, choice)
+        self._worth(loaded, answer.values)
+        assert self._seen is not None
+        work, choice = loaded.work, self._seen[1]
         if self._settings.descent_effort > 0:
             descend(work, choice, self._settings.descent_effort, LEVELS)
         plan = build_plan(work, choice)

@@ -13,7 +13,7 @@ import numpy as np
 from prescope.formulation.demand import IntArray
 from prescope.formulation.models.linear_model import UNLIMITED, LinearModel
 from prescope.solver.exact.cp_sat_run import run_cp_sat
-from prescope.solver.exact.engine import EngineAnswer, EngineError, EngineLimits, EngineStatus
+from prescope.solver.exact.engine import EngineAnswer, EngineError, EngineLimits, EngineStatus, ValueOf
 
 _FREE = (1 << 63) - 1
 
@@ -79,7 +79,9 @@ class CpSatLinearSession:
         self._model = model
         return True
 
-    def solve(self, limits: EngineLimits, *, start: IntArray | None = None) -> EngineAnswer:
+    def solve(
+        self, limits: EngineLimits, *, start: IntArray | None = None, value_of: ValueOf | None = None
+    ) -> EngineAnswer:
         """Solve it."""
         if limits.relax:
             raise EngineError("expected relax=False for cp-sat, which has no linear programme of its own")
@@ -88,7 +90,9 @@ class CpSatLinearSession:
             hint = self._stated.proto.solution_hint
             hint.vars.extend(range(len(start)))
             hint.values.extend(start.tolist())
-        run = run_cp_sat(self._stated, limits, hinted=start is not None, name=self._model.name)
+        run = run_cp_sat(
+            self._stated, limits, hinted=start is not None, name=self._model.name, value_of=value_of
+        )
         values = objective = None
         if run.found:
             values = np.array(run.solver.response_proto.solution, dtype=np.float64)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from prescope.solver.exact.engine import EngineError, EngineLimits
+import numpy as np
+
+from prescope.solver.exact.engine import EngineError, EngineLimits, ValueOf
 from prescope.solver.trajectory import Incumbent, ProvedBound, improving_bounds, improving_incumbents
 
 if TYPE_CHECKING:
@@ -40,7 +42,14 @@ class CpSatRun:
     start_accepted: bool | None
 
 
-def run_cp_sat(model: cp_model.CpModel, limits: EngineLimits, *, hinted: bool, name: str) -> CpSatRun:
+def run_cp_sat(
+    model: cp_model.CpModel,
+    limits: EngineLimits,
+    *,
+    hinted: bool,
+    name: str,
+    value_of: ValueOf | None = None,
+) -> CpSatRun:
     """Solve a model that has a solution.
 
     With one worker, a seed and no wall limit the run is reproducible; so ``num_workers`` is always set (left
@@ -62,9 +71,10 @@ def run_cp_sat(model: cp_model.CpModel, limits: EngineLimits, *, hinted: bool, n
         def on_solution_callback(self) -> None:
             now, work = perf_counter_ns() - begin, self.deterministic_time
             first.append(self.response_proto.solution_info)
-            incumbents.append(
-                Incumbent(time_ns=now, makespan_ns=round(self.objective_value), deterministic_time=work)
-            )
+            found = round(self.objective_value)
+            if value_of is not None:
+                found = value_of(np.array(self.response_proto.solution, dtype=np.float64))
+            incumbents.append(Incumbent(time_ns=now, makespan_ns=found, deterministic_time=work))
             bounds.append(_bound(now, self.best_objective_bound, work))
 
     solver = cp_model.CpSolver()

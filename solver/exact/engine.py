@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
@@ -99,11 +100,28 @@ class EngineAnswer:
     start_accepted: bool | None = None
 
 
+ValueOf = Callable[[FloatArray], int]
+"""What a solution is worth: from a value for every column to nanoseconds."""
+
+
 class EngineSession(Protocol):
     """One model inside a solver."""
 
-    def solve(self, limits: EngineLimits, *, start: IntArray | None = None) -> EngineAnswer:
-        """Solve it, from a feasible start (a value for every column) where the solver takes one."""
+    def solve(
+        self, limits: EngineLimits, *, start: IntArray | None = None, value_of: ValueOf | None = None
+    ) -> EngineAnswer:
+        """Solve it.
+
+        Parameters
+        ----------
+        limits
+            What may be used.
+        start
+            A feasible solution, for solvers that take one.
+        value_of
+            Says what each incumbent is worth; by default the model's own objective. Cheap, or it slows the
+            solver down. ``math-opt-highs`` and ``scip`` report no incumbents.
+        """
 
     def patch(self, model: LinearModel) -> bool:
         """Change the held model into one of the same shape; ``False`` where the solver cannot."""

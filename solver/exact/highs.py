@@ -14,7 +14,14 @@ import numpy as np
 
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.formulation.models.linear_model import LinearModel
-from prescope.solver.exact.engine import EngineAnswer, EngineError, EngineLimits, EngineStatus, trusted_bound
+from prescope.solver.exact.engine import (
+    EngineAnswer,
+    EngineError,
+    EngineLimits,
+    EngineStatus,
+    ValueOf,
+    trusted_bound,
+)
 from prescope.solver.exact.safe_bound import safe_bound
 from prescope.solver.exact.scaling import ScaledModel, scaled, unit_of
 from prescope.solver.trajectory import Incumbent, ProvedBound, improving_bounds, improving_incumbents
@@ -117,7 +124,9 @@ class HighsSession:
         self._model, self._scale = model, after
         return True
 
-    def solve(self, limits: EngineLimits, *, start: IntArray | None = None) -> EngineAnswer:
+    def solve(
+        self, limits: EngineLimits, *, start: IntArray | None = None, value_of: ValueOf | None = None
+    ) -> EngineAnswer:
         """Solve the model."""
         global _threads_in_use
         highs, model, scale = self._highs, self._model, self._scale
@@ -147,8 +156,11 @@ class HighsSession:
                 self._check(highs.setSolution(solution), "setSolution")
 
             def improved(event: Any) -> None:
-                found = event.data_out.objective_function_value * scale.unit_ns
-                incumbents.append(Incumbent(time_ns=perf_counter_ns() - begin, makespan_ns=round(found)))
+                now = perf_counter_ns() - begin
+                found = round(event.data_out.objective_function_value * scale.unit_ns)
+                if value_of is not None:
+                    found = value_of(scale.from_units(model, np.array(event.data_out.mip_solution)))
+                incumbents.append(Incumbent(time_ns=now, makespan_ns=found))
 
             def logged(event: Any) -> None:
                 bound = event.data_out.mip_dual_bound * scale.unit_ns

@@ -15,7 +15,14 @@ import numpy as np
 
 from prescope.formulation.demand import IntArray
 from prescope.formulation.models.linear_model import LinearModel
-from prescope.solver.exact.engine import EngineAnswer, EngineError, EngineLimits, EngineStatus, trusted_bound
+from prescope.solver.exact.engine import (
+    EngineAnswer,
+    EngineError,
+    EngineLimits,
+    EngineStatus,
+    ValueOf,
+    trusted_bound,
+)
 from prescope.solver.exact.safe_bound import safe_bound
 from prescope.solver.exact.scaling import scaled
 
@@ -40,7 +47,9 @@ class MathOptSession:
     def close(self) -> None:
         """Nothing is held."""
 
-    def solve(self, limits: EngineLimits, *, start: IntArray | None = None) -> EngineAnswer:
+    def solve(
+        self, limits: EngineLimits, *, start: IntArray | None = None, value_of: ValueOf | None = None
+    ) -> EngineAnswer:
         """Solve the model."""
         mathopt: Any = import_module("ortools.math_opt.python.mathopt")
         model, scale = self._model, scaled(self._model)
