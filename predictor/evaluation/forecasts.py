@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from prescope.formulation.checks import require_int
 from prescope.formulation.demand import PredictedDemand
+from prescope.formulation.forecast import Forecast
 from prescope.instances import BatchStep, RoutingTrace
 from prescope.predictor.base import Predictor
 from prescope.predictor.replay import replay
@@ -36,17 +37,36 @@ def forecasts_from_trace(
         first gate of the step. What lies before that is zero: nothing was asked then.
     """
     require_int("horizons", horizons, 1)
-    shape = (min(horizons, trace.layers), trace.layers, trace.meta.experts)
-    needed, expected = np.zeros(shape), np.zeros(shape)
     for step, layer in replay(predictor, trace, steps):
         if layer < 0:
-            needed, expected = np.zeros(shape), np.zeros(shape)
-        for horizon in range(1, min(horizons, trace.layers - 1 - layer) + 1):
-            forecast = predictor.predict(layer, horizon)
-            needed[horizon - 1, layer + horizon] = forecast.probability
-            expected[horizon - 1, layer + horizon] = forecast.expected_tokens
+            sheet = Sheet(trace, horizons)
+        reach = min(horizons, trace.layers - 1 - layer)
+        sheet.add(layer, [predictor.predict(layer, horizon) for horizon in range(1, reach + 1)])
         if layer == trace.layers - 1:
-            yield (
-                step,
-                PredictedDemand(probabilities=needed, expected_tokens=expected, source=predictor.name),
-            )
+            yield step, sheet.demand(predictor.name)
+
+
+class Sheet:
+    """Collects the forecasts of a step.
+
+    Parameters
+    ----------
+    trace
+        Whose shape they have.
+    horizons
+        Layers ahead that are asked for.
+    """
+
+    def __init__(self, trace: RoutingTrace, horizons: int) -> None:
+        shape = (min(horizons, trace.layers), trace.layers, trace.meta.experts)
+        self._needed, self._expected = np.zeros(shape), np.zeros(shape)
+
+    def add(self, layer: int, forecasts: Sequence[Forecast]) -> None:
+        """Note what was said at the gate of a layer, for horizons from 1 on."""
+        for horizon, forecast in enumerate(forecasts, start=1):
+            self._needed[horizon - 1, layer + horizon] = forecast.probability
+            self._expected[horizon - 1, layer + horizon] = forecast.expected_tokens
+
+    def demand(self, source: str) -> PredictedDemand:
+        """All that was noted; see `forecasts_from_trace`."""
+        return PredictedDemand(probabilities=self._needed, expected_tokens=self._expected, source=source)

@@ -12,6 +12,7 @@ from prescope.formulation.forecast import Forecast
 from prescope.instances import BatchStep, RoutingTrace
 from prescope.predictor.base import Predictor
 from prescope.predictor.evaluation.tally import BatchTally, TokenTally
+from prescope.predictor.evaluation.volume import hard_counts
 
 Key = tuple[int, int]
 """Source layer (-1 is before the first gate of a step) and horizon."""
@@ -46,8 +47,8 @@ class Judge:
         self.tokens = {
             key: TokenTally(top_k=top_k, width=width, reference=reference[sum(key)]) for key in keys
         }
-        self.batches = {key: BatchTally(top_k=top_k) for key in keys}
-        self._waiting: dict[Key, list[tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]]] = {}
+        self.batches = {key: BatchTally() for key in keys}
+        self._waiting: dict[Key, list[tuple[npt.NDArray[Any], ...]]] = {}
 
     def reach(self, source: int) -> int:
         """How many layers ahead a source is judged."""
@@ -61,12 +62,12 @@ class Judge:
             chosen = np.zeros(rows.shape, dtype=np.bool_)
             np.put_along_axis(chosen, self._trace.topk_ids[step.rows, target].astype(np.int64), True, axis=1)
             waiting = self._waiting.setdefault((source, horizon), [])
-            waiting.append((rows.astype(np.float32), chosen))
+            counts = step.demand.counts[target]
+            waiting.append(
+                (rows.astype(np.float32), chosen, forecast.expected_tokens, forecast.probability, counts)
+            )
             if len(waiting) == _TOGETHER:
                 self._tally((source, horizon))
-            self.batches[source, horizon].add(
-                forecast.expected_tokens, forecast.probability, rows, step.demand.counts[target]
-            )
 
     def flush(self) -> None:
         """Tally what is waiting."""
@@ -74,10 +75,10 @@ class Judge:
             self._tally(key)
 
     def _tally(self, key: Key) -> None:
-        waiting = self._waiting.pop(key)
-        self.tokens[key].add(
-            np.concatenate([rows for rows, _ in waiting]), np.concatenate([chosen for _, chosen in waiting])
-        )
+        rows, chosen, expected, needed, counts = zip(*self._waiting.pop(key), strict=True)
+        self.tokens[key].add(np.concatenate(rows), np.concatenate(chosen))
+        hard = np.stack([hard_counts(one, self._trace.meta.top_k) for one in rows])
+        self.batches[key].add(np.stack(expected), np.stack(needed), hard, np.stack(counts))
 
 
 def _rows_of(

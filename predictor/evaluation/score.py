@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from prescope.formulation.checks import require_int
-from prescope.formulation.demand import FloatArray, IntArray
-from prescope.instances import RoutingTrace
+from prescope.formulation.demand import FloatArray, IntArray, PredictedDemand
+from prescope.instances import BatchStep, RoutingTrace
 from prescope.predictor.base import Predictor
 from prescope.predictor.evaluation.emulation import Emulation
+from prescope.predictor.evaluation.forecasts import Sheet
 from prescope.predictor.evaluation.judge import Judge, Key
 from prescope.predictor.evaluation.stopwatch import Stopwatch
 from prescope.predictor.evaluation.tally import BatchTally, TokenTally
@@ -34,6 +35,8 @@ class BatchScores:
         Tallies by source layer (-1 is before the first gate of a step) and horizon.
     gate_ns
         Measured time of a gate with the forecasts of all horizons, the median.
+    kept
+        Some judged steps with their forecasts, as `forecasts_from_trace` gives them.
     """
 
     batch: int
@@ -42,6 +45,7 @@ class BatchScores:
     tokens: dict[Key, TokenTally]
     batches: dict[Key, BatchTally]
     gate_ns: int
+    kept: tuple[tuple[BatchStep, PredictedDemand], ...] = ()
 
 
 def score(
@@ -54,6 +58,7 @@ def score(
     reference: FloatArray,
     width: int | None = None,
     max_steps: int = 400,
+    keep: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> BatchScores:
     """Step sequences together, ask for forecasts, and compare them with what was chosen.
@@ -76,6 +81,8 @@ def score(
         Experts named by the wider recall; by default twice ``top_k``.
     max_steps
         Decode steps of the whole batch judged at most, evenly spread; the predictor sees the others too.
+    keep
+        Judged steps whose forecasts are returned, evenly spread.
     progress
         Called with the number of steps done and of all.
 
@@ -88,12 +95,15 @@ def score(
     require_int("max_steps", max_steps, 1)
     emulation = Emulation(trace=trace, sequences=tuple(sequences), batch=batch)
     whole = [decoding and len(step.rows) == batch for step, decoding in emulation.steps()]
-    wanted = set(np.flatnonzero(whole)[_spread(sum(whole), max_steps)].tolist())
+    numbers = np.flatnonzero(whole)[_spread(sum(whole), max_steps)]
+    wanted = set(numbers.tolist())
+    keeping = set(numbers[_spread(len(numbers), keep)].tolist()) if keep else set()
+    kept: list[tuple[BatchStep, PredictedDemand]] = []
     width = min(2 * trace.meta.top_k, trace.meta.experts) if width is None else width
     judge = Judge(trace, horizons=horizons, reference=reference, width=width)
     watch = Stopwatch(predictor)
     gates_ns: list[int] = []
-    judged, before_ns = False, 0
+    judged, before_ns, sheet = False, 0, Sheet(trace, horizons)
     for step, layer in replay(watch, trace, (step for step, _ in emulation.steps())):
         if layer < 0:
             judged = step.step in wanted
@@ -102,6 +112,11 @@ def score(
             forecasts = [watch.predict(layer, ahead) for ahead in range(1, judge.reach(layer) + 1)]
             gates_ns.append(watch.elapsed_ns - before_ns)
             judge.add(predictor, step, layer, forecasts)
+            if step.step in keeping:
+                sheet = Sheet(trace, horizons) if layer < 0 else sheet
+                sheet.add(layer, forecasts)
+                if layer == trace.layers - 1:
+                    kept.append((step, sheet.demand(predictor.name)))
         before_ns = watch.elapsed_ns
     judge.flush()
     progress(len(whole), len(whole))
@@ -112,6 +127,7 @@ def score(
         tokens=judge.tokens,
         batches=judge.batches,
         gate_ns=int(np.median(gates_ns)),
+        kept=tuple(kept),
     )
 
 

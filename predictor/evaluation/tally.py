@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.predictor.evaluation.recall import Chosen, Probabilities, best_experts
 from prescope.predictor.evaluation.reliability import Reliability
-from prescope.predictor.evaluation.volume import count_error, hard_counts, volume_hits
+from prescope.predictor.evaluation.volume import count_error, volume_hits
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,36 +78,31 @@ class TokenTally:
 
 @dataclass(slots=True, kw_only=True)
 class BatchTally:
-    """Predictions of whole batches.
+    """Predictions of whole batches."""
 
-    Parameters
-    ----------
-    top_k
-        Experts per token, for the hard counts.
-    """
-
-    top_k: int
     batches: int = 0
     soft_error: float = 0.0
     hard_error: float = 0.0
     volume_hits: float = 0.0
     reliability: Reliability = field(default_factory=Reliability)
 
-    def add(
-        self,
-        expected: FloatArray,
-        needed: FloatArray,
-        rows: npt.NDArray[np.floating[object]],
-        counts: IntArray,
-    ) -> None:
-        """Count a batch: forecast (tokens and probability), rows ``[tokens, experts]``, and true counts."""
-        if not counts.any():
-            return
-        truth = counts[None]
-        self.batches += 1
-        self.soft_error += count_error(expected[None], truth) or 0.0
-        self.hard_error += count_error(hard_counts(rows, self.top_k)[None].astype(np.float64), truth) or 0.0
-        self.volume_hits += volume_hits(expected[None], truth) or 0.0
+    def add(self, expected: FloatArray, needed: FloatArray, hard: IntArray, counts: IntArray) -> None:
+        """Count batches, ``[batches, experts]`` each, all with tokens.
+
+        Parameters
+        ----------
+        expected, needed
+            Expected tokens, and probability of at least one.
+        hard
+            Tokens when each goes to its likeliest experts.
+        counts
+            True tokens.
+        """
+        number = len(counts)
+        self.batches += number
+        self.soft_error += number * (count_error(expected, counts) or 0.0)
+        self.hard_error += number * (count_error(hard.astype(np.float64), counts) or 0.0)
+        self.volume_hits += number * (volume_hits(expected, counts) or 0.0)
         self.reliability.add(needed, counts > 0)
 
     def merge(self, other: BatchTally) -> None:
@@ -119,9 +113,20 @@ class BatchTally:
         self.volume_hits += other.volume_hits
         self.reliability.merge(other.reliability)
 
-    def mean(self, total: float) -> float | None:
-        """A sum per batch."""
-        return total / self.batches if self.batches else None
+    @property
+    def soft_count_error(self) -> float | None:
+        """Normalised error of the expected counts, per batch."""
+        return self.soft_error / self.batches if self.batches else None
+
+    @property
+    def hard_count_error(self) -> float | None:
+        """Normalised error of the counts when every token goes to its likeliest experts."""
+        return self.hard_error / self.batches if self.batches else None
+
+    @property
+    def four_in_six(self) -> float | None:
+        """The PreScope paper's accuracy; see `prescope.predictor.evaluation.volume.volume_hits`."""
+        return self.volume_hits / self.batches if self.batches else None
 
     @property
     def event_error(self) -> float | None:
