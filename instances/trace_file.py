@@ -60,7 +60,7 @@ def read_trace(path: str | os.PathLike[str]) -> RoutingTrace:
         got = f"expected a JSON text of at most {_MAX_META_BYTES} bytes, got {meta_array.nbytes}"
         raise InstanceFileError(path, "meta", got, _LAYOUT)
     try:
-        meta = json.loads(str(meta_array), object_pairs_hook=_once)
+        meta = json.loads(str(meta_array), object_pairs_hook=_once, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise InstanceFileError(path, "meta", f"expected JSON, got {error}", DAMAGED) from error
     if not isinstance(meta, dict):
@@ -154,6 +154,10 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a field said twice")
     return found
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(text)
 
 
 def _check_own(path: str | os.PathLike[str], meta: dict[str, Any], arrays: Arrays) -> None:

@@ -22,7 +22,6 @@ _TEXTS = ("model", "fingerprint", "tokenizer", "source", "notes", "weights")
 KEYS = (*_NUMBERS, *_TEXTS)
 
 _KEY_VALUE = re.compile(r"(?P<key>[\w-]+)\s*:\s*(?P<value>.*)", re.DOTALL)
-_PAIRS = re.compile(r"(?P<key>\w+)=(?P<value>.*?)(?=\s+\w+=|\s*$)")
 _ENGINE_KEYS = {"model": "model", "n_expert": "experts", "n_expert_used": "top_k", "n_layer": "n_layer"}
 
 
@@ -42,7 +41,7 @@ class Preamble:
         """Take one line without its ``#``."""
         text = text.strip()
         if re.match(r"\w+=", text):
-            self._pairs({match["key"]: match["value"] for match in _PAIRS.finditer(text)})
+            self._pairs(_pairs_of(text))
         elif match := _KEY_VALUE.fullmatch(text):
             key = match["key"]
             if key not in KEYS:
@@ -120,6 +119,21 @@ class Preamble:
         if key == "prescope-routing-log" and self.found[key] != LOG_VERSION:
             hint = "; it was written by a newer prescope: upgrade" if self.found[key] > LOG_VERSION else ""
             raise ValueError(f"expected version {LOG_VERSION} of the log, got {value}{hint}")
+
+
+def _pairs_of(text: str) -> dict[str, str]:
+    """The values of ``key=value key=value``, in which there may be spaces."""
+    values: dict[str, list[str]] = {}
+    words: list[str] = []
+    for word in text.split():
+        key, equals, value = word.partition("=")
+        if equals and re.fullmatch(r"\w+", key):
+            if key in values:
+                raise ValueError(f"expected each key once, got {key!r:.60} again")
+            words = values[key] = [value]
+        else:
+            words.append(word)
+    return {key: " ".join(found) for key, found in values.items()}
 
 
 def preamble_text(value: str) -> str:

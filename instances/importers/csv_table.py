@@ -15,6 +15,7 @@ from prescope.instances.limits import MAX_BYTES
 REQUIRED = ("turn", "phase", "step", "layer", "slot", "expert")
 OPTIONAL = ("weight", "expert_bytes", "token", "padding")
 
+_MAX_COLUMNS = 100
 _COMMA, _BREAK = ord(","), ord("\n")
 _WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 
@@ -41,9 +42,11 @@ def column_names(line: bytes) -> tuple[str, ...]:
     Raises
     ------
     ValueError
-        When one is missing or there twice.
+        When one is missing or there twice, or there are too many.
     """
-    names = tuple(name.strip() for name in line.decode("ascii", errors="backslashreplace").split(","))
+    names = tuple(name.strip() for name in line.decode("ascii").split(","))
+    if len(names) > _MAX_COLUMNS:
+        raise ValueError(f"expected at most {_MAX_COLUMNS} columns, got {len(names)}")
     missing = [name for name in REQUIRED if name not in names]
     twice = [name for name in names if names.count(name) > 1]
     if missing or twice:

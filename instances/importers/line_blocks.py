@@ -18,6 +18,7 @@ _BLOCK_BYTES = 1 << 22
 # Routing logs shrink to a tenth or twentieth; what grows more than this was made to.
 _EXPANSION = 400
 _FREE_BYTES = 1 << 24
+_MAX_MEMBERS = 10_000
 _DAMAGED = "The file is damaged: fetch it again, or export it again"
 
 
@@ -87,8 +88,12 @@ def _plain(stream: IO[bytes]) -> Iterator[bytes]:
 
 def _inflated(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
     """Decompress member after member, never more at once than a block."""
-    data, grown_bytes = b"", 0
+    data, grown_bytes, members = b"", 0, 0
     while data or (data := stream.read(_READ_BYTES)):
+        members += 1
+        if members > _MAX_MEMBERS:
+            problem = f"expected at most {_MAX_MEMBERS} compressed parts, got more"
+            raise InstanceFileError(path, "file", problem, "Compress the log in one piece")
         member = zlib.decompressobj(wbits=31)
         while not member.eof:
             piece = member.decompress(data, _BLOCK_BYTES)

@@ -91,7 +91,11 @@ def structure_trial(kind: str, folder: Path) -> Attempt:
 def _other_line(kind: str, line: bytes, rng: random.Random) -> bytes:
     if kind == "jsonl":
         damage = nudged_document if rng.random() < 0.5 else damaged_document
-        return text_of(damage(msgspec.json.decode(line), rng))
+        try:
+            return text_of(damage(msgspec.json.decode(line), rng))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            # An earlier change left no JSON of it.
+            return line[: rng.randrange(len(line) + 1)]
     if line.startswith(b"#"):
         return rng.choice(
             [

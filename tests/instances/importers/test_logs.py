@@ -294,6 +294,32 @@ def test_compressed_in_several_pieces_and_hostile(tmp_path: Path) -> None:
         read_csv_log(path)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# x=" + " " * 10**6 + "\n",
+        "# " + "x=1 " * 10**5 + "\n",
+        "# " + "x" * 10**6 + "\n",
+        "# model" + " " * 10**6 + "\n",
+        "# model: " + '"' * 10**6 + "\n",
+        "a," * 10**5 + "\n",
+        "#\n" * 10**5,
+    ],
+)
+def test_long_preambles_take_no_time(tmp_path: Path, text: str) -> None:
+    """Each is read in a moment; what is quadratic in them would take hours."""
+    (tmp_path / "log.csv").write_text(text)
+    with pytest.raises(InstanceFileError):
+        read_csv_log(tmp_path / "log.csv")
+
+
+def test_compressed_in_endless_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv.gz"
+    path.write_bytes(gzip.compress(b"") * 10**5)
+    with pytest.raises(InstanceFileError, match="at most 10000 compressed parts"):
+        read_csv_log(path)
+
+
 def test_few_rows_do_not_make_a_large_trace(tmp_path: Path) -> None:
     """Two rows of far more layers and experts than anything else in the log, a million times."""
     path = tmp_path / "sparse.csv"
