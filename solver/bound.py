@@ -19,8 +19,9 @@ with the relaxed table and tail of `prescope.formulation.relaxation`, and ``F`` 
   copies and their device work form one chain (and only the order of the layers is free of deadlock).
 
 Every plan without wasted copies has a label below it, whatever the order of its copies. (Wasted copies only
-delay.) Labels beyond `_LABELS` are merged to their componentwise minimum, and copy times that differ between
-layers are rounded down to a common unit: both keep the bound valid.
+delay.) Labels beyond `_LABELS` are merged to their componentwise minimum, which keeps the bound valid. Copy times
+that differ between layers are rounded down to a common unit in the state only; what that takes off is added to
+``F``, so ``F + u`` is exact.
 """
 
 from __future__ import annotations
@@ -125,25 +126,27 @@ def _forward(work: Workload, units: IntArray, unit_ns: int, upper_ns: int) -> in
     reach = 0
     for layer in range(layers):
         dense, tail = work.dense_ns[layer], tails[layer]
-        ahead = 0
+        rounded_ns = work.copy_ns[layer] - units[layer] * unit_ns
+        ahead_ns = 0
         for later in range(layer + 1, min(layers, layer - back + work.lookahead)):
-            ahead += most[later] * units[later]
-        largest = units[layer]
+            ahead_ns += most[later] * work.copy_ns[later]
+        largest_ns = work.copy_ns[layer]
         for later in range(layer + 1, min(layers, layer + 1 + work.lookahead)):
-            largest = max(largest, units[later])
-        room = work.slots * largest
+            largest_ns = max(largest_ns, work.copy_ns[later])
+        room_ns = work.slots * largest_ns
         for state in range(states):
             next_counts[state] = 0
         next_reach = 0
         for state in range(reach + 1):
             for label in range(counts[state]):
-                start, free = labels[state, label, 0], labels[state, label, 1]
+                start, carried = labels[state, label, 0], labels[state, label, 1]
                 gate = start + dense
                 if work.lookahead == 0:
-                    free = max(free, gate - state * unit_ns)
+                    carried = max(carried, gate - state * unit_ns)
                 oldest = labels[state, label, 1 + back] if back > 0 else gate
                 for copies in range(most[layer] + 1):
                     after = state + copies * units[layer]
+                    free = carried + copies * rounded_ns
                     end = start + tables[layer, copies]
                     opened = end
                     if copies > 0:
@@ -159,12 +162,12 @@ def _forward(work: Workload, units: IntArray, unit_ns: int, upper_ns: int) -> in
                         if free + after * unit_ns + to_go[layer + 1] >= upper_ns:
                             break
                         continue
-                    later_free = max(free, opened - (state + room) * unit_ns)
+                    later_free = max(free, opened + copies * rounded_ns - state * unit_ns - room_ns)
                     if work.slots == 1 and copies > 0:
                         chained = gate + tail[copies] + (copies - 1) * work.copy_ns[layer]
                         later_free = max(later_free, free + tail[copies], chained - after * unit_ns)
                     if work.lookahead > 0:
-                        later_free = max(later_free, oldest - (after + ahead) * unit_ns)
+                        later_free = max(later_free, oldest - after * unit_ns - ahead_ns)
                     new[0], new[1] = end, later_free
                     # A gate that cannot raise F any more counts as just not raising it.
                     idle = later_free + after * unit_ns
