@@ -85,6 +85,8 @@ def meta_trial(folder: Path) -> Attempt:
             path.write_bytes(archive(text.decode("utf-8", errors="replace").replace("\0", "?"), arrays))
         else:
             changed = damaged_document(meta, rng)
+            while changed == meta:
+                changed = damaged_document(meta, rng)
             changed["sha256"] = checksum({**changed, "sha256": ""}, arrays)
             path.write_bytes(archive(json.dumps(changed), arrays))
         return _judged(path, lambda trace: same_trace(trace, original), lambda trace: _as_said(trace, path))
