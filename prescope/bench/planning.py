@@ -94,7 +94,7 @@ def warm_up(name: str, instance: Instance, replan: Replan) -> None:
             first = _plan(small, name, limits=WARM_UP_LIMITS, seed=0, hint=None, replan=replan)
             if first.plan is not None and first.kind is Kind.PLANNED:
                 _plan(small, name, limits=WARM_UP_LIMITS, seed=0, hint=first.plan, replan=replan)
-        except Exception:
+        except (Exception, SystemExit):
             continue
 
 

@@ -12,12 +12,13 @@ from prescope.bench.cases import Case
 from prescope.bench.engines import Engine, local_engine
 from prescope.bench.lock import folder_lock
 from prescope.bench.planning import GATE
-from prescope.bench.row import BenchRow, RunKey
+from prescope.bench.row import BenchRow, RowStatus, RunKey
 from prescope.bench.row_file import ROWS, RowFile, read_rows, rewrite_rows
 from prescope.bench.settings import BenchSettings, Hints
 from prescope.bench.sweep_file import differences, read_sweep, sweep_document, write_sweep
 from prescope.bench.task import RunOutcome, RunTask
 from prescope.bench.versions import this_machine
+from prescope.formulation import InfeasiblePlanError, makespan_ns
 from prescope.instances import write_plan
 
 PLANS = "plans"
@@ -171,10 +172,27 @@ def _tasks(cases: Sequence[Case], settings: BenchSettings) -> Iterator[RunTask]:
 
 
 def _store(root: Path, outcome: RunOutcome, case: Case) -> BenchRow:
-    """Put the plan on the disk; the row that names it comes after it."""
+    """Put the plan on the disk; the row that names it comes after it.
+
+    What a worker says of it is evaluated again here: a foreign method may have changed its copy of the
+    problem.
+    """
     if outcome.plan is None:
         return outcome.row
+    try:
+        cost_ns: int | str = makespan_ns(case.instance, outcome.plan)
+    except InfeasiblePlanError as error:
+        cost_ns = str(error)
+    if cost_ns != outcome.row.makespan_ns:
+        return _disowned(outcome.row, cost_ns)
     name = plan_file_name(outcome.row.key)
     (root / PLANS).mkdir(exist_ok=True)
     digest = write_plan(root / PLANS / name, outcome.plan, case.instance)
     return replace(outcome.row, plan=name, plan_sha256=digest)
+
+
+def _disowned(row: BenchRow, found: int | str) -> BenchRow:
+    error = f"expected a plan of {row.makespan_ns} ns as the worker says, got {found} from the evaluator"
+    return replace(
+        row, status=RowStatus.ERROR, makespan_ns=None, gap_to_bound=None, gap_to_best=None, error=error
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
+from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, replace
 
 from prescope.bench.planning import Planned, Replan, plan_instance
@@ -61,15 +63,17 @@ class RunOutcome:
 def run_task(task: RunTask) -> RunOutcome:
     """Carry out one run; a solver that breaks is an outcome, not an error."""
     try:
-        planned = plan_instance(
-            task.instance,
-            task.method,
-            limits=parse_limit(task.limit),
-            seed=task.seed,
-            hint=task.hint,
-            replan=task.replan,
-        )
-    except Exception as error:
+        # What a method prints would fall into the middle of a JSON answer.
+        with redirect_stdout(sys.stderr):
+            planned = plan_instance(
+                task.instance,
+                task.method,
+                limits=parse_limit(task.limit),
+                seed=task.seed,
+                hint=task.hint,
+                replan=task.replan,
+            )
+    except (Exception, SystemExit) as error:
         return RunOutcome(row=failed_row(task, _told(error)))
     return RunOutcome(row=_row(task, planned), plan=planned.plan)
 
@@ -131,7 +135,7 @@ def _status(made_ns: int | None, bound_ns: int) -> RowStatus:
     return RowStatus.OPTIMAL if made_ns == bound_ns else RowStatus.FEASIBLE
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" (at {frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return " ".join(f"{type(error).__name__}: {error}{where}".split())

@@ -7,12 +7,22 @@ from pathlib import Path
 import pytest
 from bench_cases import case, cases, foretold, instance, plan_of
 
-from prescope.bench import BenchRow, BenchSettings, Hints, Kind, Replan, RowStatus, read_rows, run_bench
+from prescope.bench import (
+    BenchRow,
+    BenchSettings,
+    Hints,
+    Kind,
+    Replan,
+    RowStatus,
+    check_runs,
+    read_rows,
+    run_bench,
+)
 from prescope.bench.row_csv import from_cells, header, to_line
 from prescope.bench.row_file import ROWS
 from prescope.bench.sweep import PLANS, plan_file_name
 from prescope.bench.task import RunOutcome, RunTask, run_task
-from prescope.formulation import makespan_ns
+from prescope.formulation import Plan, makespan_ns
 from prescope.instances import read_plan
 from prescope.solver import SolverError
 
@@ -149,7 +159,7 @@ def test_a_run_done_twice_is_one_row(tmp_path: Path) -> None:
     assert len(read_rows(tmp_path)) == 12
 
 
-def broken_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> BenchRow:
+def broken_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> BenchRow:
     from prescope.solver.methods.presched import METHOD
 
     def broken(self: object, *_: object, **__: object) -> None:
@@ -159,8 +169,12 @@ def broken_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Except
     return run_bench(CASES[:1], BenchSettings(methods=("presched", "dp-fast")), tmp_path).rows[0]
 
 
-@pytest.mark.parametrize("error", [SolverError('out of\n"luck", sorry'), MemoryError(), KeyError("x")])
-def test_a_broken_solver_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), SolverError('out of\n"luck", sorry'), MemoryError(), KeyError("x")]
+)
+def test_a_broken_solver_is_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
     row = broken_method(tmp_path, monkeypatch, error)
     assert row.status is RowStatus.ERROR and row.failed and row.makespan_ns is None and row.plan == ""
     assert row.error.startswith(f"{type(error).__name__}: ") and "test_bench_sweep.py:" in row.error
@@ -172,6 +186,21 @@ def test_a_broken_solver_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert run_bench(CASES[:1], settings, tmp_path).ran == 0
     assert run_bench(CASES[:1], settings, tmp_path, retry_errors=True).ran == 1
     assert not any(one.failed for one in read_rows(tmp_path))
+
+
+def test_what_a_worker_says_is_evaluated_again(tmp_path: Path) -> None:
+    def cheating(tasks: Iterable[RunTask]) -> Iterator[RunOutcome]:
+        for task in tasks:
+            outcome = run_task(task)
+            if task.seed:
+                yield replace(outcome, plan=Plan(layers=outcome.plan.layers, transfers=()))
+            else:
+                yield replace(outcome, row=replace(outcome.row, makespan_ns=1))
+
+    rows = run_bench(CASES[:1], replace(TWO, methods=("on-demand",)), tmp_path, engine=cheating).rows
+    assert [row.status for row in rows] == [RowStatus.ERROR, RowStatus.ERROR]
+    assert all("from the evaluator" in row.error and row.makespan_ns is None for row in rows)
+    assert check_runs(tmp_path, CASES).faults == ()
 
 
 def test_a_plan_below_a_proved_bound_is_a_failure(tmp_path: Path) -> None:
