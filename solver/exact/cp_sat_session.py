@@ -65,14 +65,17 @@ class CpSatSession:
             hint=hint,
             begin_ns=begin,
         )
-        bound_ns = 0 if first.plan is None else lower_bound(instance, upper_ns=first.makespan_ns)
+        bound_ns = 0
+        if first.plan is not None and settings.known_bound:
+            bound_ns = lower_bound(instance, upper_ns=first.makespan_ns)
         work = settings.deterministic_time if limits.deterministic_time is None else limits.deterministic_time
         parameters = (
             ("deterministic_time", str(work)),
             ("start", settings.start.value),
             ("symmetry", str(settings.symmetry).lower()),
+            ("known_bound", str(settings.known_bound).lower()),
         )
-        if bound_ns == first.makespan_ns:
+        if settings.known_bound and bound_ns == first.makespan_ns:
             return Draft(
                 plan=first.plan,
                 parameters=parameters,
@@ -91,7 +94,7 @@ class CpSatSession:
         )
         run = run_cp_sat(self._model.model, engine_limits, hinted=first.plan is not None, name=instance.name)
         best, incumbents = self._best(instance, first, run, solving - begin)
-        if bound_ns == 0 and first.plan is None:
+        if bound_ns == 0:
             bound_ns = lower_bound(instance, upper_ns=None if best is None else makespan_ns(instance, best))
         return Draft(
             plan=best,

@@ -32,12 +32,16 @@ class CpSat:
         What makes the first plan.
     symmetry
         Keep experts that are alike in one order.
+    known_bound
+        Tell the solver the lower bound of `prescope.solver.bound`, and leave it out where the first plan meets
+        that. Without it the solver proves everything itself.
     """
 
     deterministic_time: float = 5.0
     start: Start = Start.DP
     planner: LeadDp = field(default_factory=LeadDp)
     symmetry: bool = True
+    known_bound: bool = True
     name: str = "cp-sat"
 
     def __post_init__(self) -> None:
