@@ -99,9 +99,9 @@ def read_checkpoint(
             f"{place / _WEIGHTS}: expected a safetensors file, got {str(error)[:200]}; {_AGAIN}"
         ) from error
     for name, array in arrays.items():
-        if array.dtype not in (np.float16, np.float32) or not np.isfinite(array).all():
+        if array.dtype not in (np.float16, np.float32, np.int8) or not np.isfinite(array).all():
             raise CheckpointError(
-                f"{place / _WEIGHTS}: expected finite float16 or float32, got others in {name[:60]!r}"
+                f"{place / _WEIGHTS}: expected finite float16 or float32, or int8, got others in {name[:60]!r}"
             )
     return document["kind"], {name: document[name] for name in fields}, arrays
 

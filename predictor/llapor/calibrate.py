@@ -38,7 +38,7 @@ def calibrate_source(
     float32 ``[horizons, 2]``
         See `prescope.predictor.calibration.fit_batch_event`.
     """
-    blocks = torch.arange(len(data)).split(_BLOCK)
+    blocks = torch.split(torch.arange(len(data)), _BLOCK)
     with torch.no_grad():
         logits = torch.cat([network(data.features(at)) for at in blocks])
     truth = torch.cat([chosen(data.target_ids(at, network.horizons), network.experts) for at in blocks])

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from prescope.instances._atomic import atomic_file
+from prescope.predictor.checkpoint_files import (
+    Arrays,
+    CheckpointError,
+    exactly,
+    read_checkpoint,
+    write_checkpoint,
+)
 from prescope.predictor.llapor.basis import Basis
 from prescope.predictor.llapor.model import LlaporModel, ModelFacts, make_network
-from prescope.predictor.llapor.settings import GroupSettings, LlaporSettings
+from prescope.predictor.llapor.packing import pack, unpack
+from prescope.predictor.llapor.settings import LlaporSettings
 from prescope.predictor.split import SequenceSplit
 
-FORMAT, VERSION, KIND = "prescope-predictor", 1, "llapor"
-_JSON, _WEIGHTS = "predictor.json", "weights.safetensors"
-_FIELDS = {
-    "format", "version", "kind", "model", "settings", "split", "groups", "cost_ns", "weights_sha256", "notes",
-}  # fmt: skip
+KIND = "llapor"
+_FIELDS = ("model", "settings", "split", "groups", "cost_ns", "notes")
 _BASIS = tuple(field.name for field in dataclasses.fields(Basis))
 
 
-class LlaporFileError(ValueError):
-    """A checkpoint that cannot be used: which file, what was expected, what was got."""
-
-
-def save_llapor(folder: str | os.PathLike[str], model: LlaporModel, *, notes: str = "") -> None:
-    """Write a checkpoint folder, in half precision; the JSON comes last, so a folder with one is whole.
+def save_llapor(
+    folder: str | os.PathLike[str], model: LlaporModel, *, notes: str = "", compact: bool = False
+) -> None:
+    """Write a checkpoint folder; the JSON comes last, so that a folder with one is whole.
 
     Parameters
     ----------
@@ -42,28 +41,25 @@ def save_llapor(folder: str | os.PathLike[str], model: LlaporModel, *, notes: st
         Trained.
     notes
         Anything worth knowing of the training.
+    compact
+        Keep large matrices in 8 bits with a scale for every row, instead of in half precision.
     """
-    from safetensors.torch import save
+    from safetensors.numpy import save
 
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    weights = save({name: value.contiguous() for name, value in _tensors(model).items()})
     document = {
-        "format": FORMAT,
-        "version": VERSION,
-        "kind": KIND,
         "model": dataclasses.asdict(model.facts),
         "settings": dataclasses.asdict(model.settings),
-        "split": dataclasses.asdict(model.split),
+        "split": {name: list(rows) for name, rows in dataclasses.asdict(model.split).items()},
         "groups": list(model.groups),
         "cost_ns": [list(pair) for pair in model.cost_ns],
-        "weights_sha256": hashlib.sha256(weights).hexdigest(),
         "notes": notes,
     }
-    with atomic_file(place / _WEIGHTS) as stream:
-        stream.write(weights)
-    with atomic_file(place / _JSON) as stream:
-        stream.write(json.dumps(document, indent=1).encode())
+    arrays: Arrays = {}
+    for name, value in _tensors(model).items():
+        arrays |= pack(name, value.detach().numpy(), compact=compact)
+    # A few numbers that everything is multiplied with: whole precision costs nothing.
+    arrays |= {"correction": model.correction, "prior": model.prior}
+    write_checkpoint(folder, KIND, document, save(arrays))
 
 
 def load_llapor(folder: str | os.PathLike[str]) -> LlaporModel:
@@ -71,66 +67,53 @@ def load_llapor(folder: str | os.PathLike[str]) -> LlaporModel:
 
     Raises
     ------
-    LlaporFileError
-        When a file is missing, damaged, of another kind or version, or holds tensors of other shapes.
+    CheckpointError
+        When a file is missing, damaged, of another kind or version, or holds arrays of other shapes.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    place = Path(folder)
-    document = _document(place / _JSON)
+    _, document, arrays = read_checkpoint(folder, (KIND,), _FIELDS)
     try:
-        weights = (place / _WEIGHTS).read_bytes()
-    except OSError as error:
-        raise LlaporFileError(f"{place / _WEIGHTS}: expected the weights, got {error.strerror}") from error
-    if hashlib.sha256(weights).hexdigest() != document["weights_sha256"]:
-        raise LlaporFileError(
-            f"{place / _WEIGHTS}: expected the weights that {_JSON} was written with, got others; train again"
-        )
-    try:
-        return _model(document, {name: value.float() for name, value in load(weights).items()})
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, SafetensorError) as error:
-        raise LlaporFileError(f"{place}: expected a predictor of kind {KIND!r}, got {error}") from error
+        return _model(document, unpack(arrays))
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        problem = " ".join(str(error).split())[:300]
+        raise CheckpointError(f"{folder}: expected a predictor of kind {KIND!r}, got {problem}") from error
 
 
-def _model(document: dict[str, Any], tensors: dict[str, Tensor]) -> LlaporModel:
-    if not all(bool(value.isfinite().all()) for value in tensors.values()):
-        raise ValueError("numbers that are not finite")
-    facts = ModelFacts(**document["model"])
-    given = dict(document["settings"])
-    outer, middle = (GroupSettings(**given.pop(name)) for name in ("outer", "middle"))
-    settings = LlaporSettings(outer=outer, middle=middle, **given)
-    groups = tuple(document["groups"])
-    cost_ns = tuple((int(one), int(many)) for one, many in document["cost_ns"])
-    basis = Basis(**{name: tensors.pop(f"basis.{name}") for name in _BASIS})
+def _model(document: dict[str, Any], arrays: Arrays) -> LlaporModel:
+    facts = exactly(ModelFacts, document["model"])
+    settings = exactly(LlaporSettings, document["settings"])
+    split = exactly(SequenceSplit, document["split"])
     layers, hidden = facts.layers, facts.hidden_size
-    shapes = {
-        "mean": (layers, hidden),
-        "project": (layers, hidden, basis.components),
-        "recall": (layers, hidden, basis.history),
-        "tokens": (basis.tokens.shape[0], basis.components),
-    }
-    for name, shape in shapes.items():
-        if tuple(getattr(basis, name).shape) != shape:
-            raise ValueError(f"{name} of shape {tuple(getattr(basis, name).shape)}, expected {shape}")
-    if len(groups) != layers or len(cost_ns) not in (0, layers):
-        raise ValueError(f"{len(groups)} groups and {len(cost_ns)} costs, expected {layers}")
-    correction, prior = (tensors.pop(name).numpy() for name in ("correction", "prior"))
-    if correction.shape != (layers, settings.horizons, 2) or prior.shape != (layers, facts.experts):
-        raise ValueError(f"corrections of shape {correction.shape} and shares of {prior.shape}")
+    groups = tuple(document["groups"])
+    if len(groups) != layers or not {*groups} <= {"near-input", "middle", "near-output"}:
+        raise ValueError(f"groups {groups}, expected one for each of {layers} sources")
+    cost_ns = tuple((int(one), int(many)) for one, many in document["cost_ns"])
+    if len(cost_ns) not in (0, layers):
+        raise ValueError(f"{len(cost_ns)} costs, expected {layers} or none")
+    basis = Basis(**{name: torch.from_numpy(arrays.pop(f"basis.{name}")) for name in _BASIS})
+    kept, history = (part.shape[-1] for part in (basis.tokens, basis.recall))
+    _require("mean", basis.mean, (layers, hidden))
+    _require("project", basis.project, (layers, hidden, kept))
+    _require("recall", basis.recall, (layers, hidden, history))
+    _require("trend_scale", basis.trend_scale, (min(settings.trend, history),))
+    _require("tokens", basis.tokens, (len(basis.tokens), kept))
+    correction, prior = arrays.pop("correction"), arrays.pop("prior")
+    _require("correction", correction, (layers, settings.horizons, 2))
+    _require("prior", prior, (layers, facts.experts))
     networks = []
-    for source in range(layers):
-        network = make_network(facts, settings, basis, groups[source], source, seed=0)
+    for source, group in enumerate(groups):
+        network = make_network(facts, settings, basis, group, source, seed=0)
         prefix = f"networks.{source}."
-        mine = [name for name in tensors if name.startswith(prefix)]
-        network.load_state_dict({name.removeprefix(prefix): tensors.pop(name) for name in mine})
+        mine = [name for name in arrays if name.startswith(prefix)]
+        network.load_state_dict(
+            {name.removeprefix(prefix): torch.from_numpy(arrays.pop(name)) for name in mine}
+        )
         networks.append(network.eval().requires_grad_(False))
-    if tensors:
-        raise ValueError(f"tensors that nothing needs: {', '.join(sorted(tensors)[:4])}")
+    if arrays:
+        raise ValueError(f"arrays that nothing needs: {', '.join(sorted(arrays)[:4])}")
     return LlaporModel(
         facts=facts,
         settings=settings,
-        split=SequenceSplit(**{name: tuple(rows) for name, rows in document["split"].items()}),
+        split=split,
         groups=groups,
         basis=basis,
         networks=tuple(networks),
@@ -141,29 +124,12 @@ def _model(document: dict[str, Any], tensors: dict[str, Tensor]) -> LlaporModel:
 
 
 def _tensors(model: LlaporModel) -> dict[str, Tensor]:
-    found = {f"basis.{name}": getattr(model.basis, name).half() for name in _BASIS}
+    found: dict[str, Tensor] = {f"basis.{name}": getattr(model.basis, name) for name in _BASIS}
     for source, network in enumerate(model.networks):
-        found |= {f"networks.{source}.{name}": value.half() for name, value in network.state_dict().items()}
-    # A few numbers that everything is multiplied with: whole precision costs nothing.
-    found |= {name: torch.from_numpy(np.array(getattr(model, name))) for name in ("correction", "prior")}
+        found |= {f"networks.{source}.{name}": value for name, value in network.state_dict().items()}
     return found
 
 
-def _document(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_bytes())
-    except OSError as error:
-        raise LlaporFileError(
-            f"{path}: expected a checkpoint of `prescope train`, got {error.strerror}"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise LlaporFileError(f"{path}: expected JSON, got {error}") from error
-    if not isinstance(document, dict):
-        raise LlaporFileError(f"{path}: expected an object, got {type(document).__name__}")
-    for name, wanted in (("format", FORMAT), ("version", VERSION), ("kind", KIND)):
-        if document.get(name) != wanted:
-            raise LlaporFileError(f"{path}: expected {name} {wanted!r}, got {document.get(name)!r}")
-    if set(document) != _FIELDS:
-        odd = sorted(set(document) ^ _FIELDS)
-        raise LlaporFileError(f"{path}: expected the fields {sorted(_FIELDS)}, differing in {odd}")
-    return document
+def _require(name: str, array: Tensor | np.ndarray[Any, Any], shape: tuple[int, ...]) -> None:
+    if tuple(array.shape) != shape:
+        raise ValueError(f"{name} of shape {tuple(array.shape)}, expected {shape}")

@@ -55,7 +55,7 @@ def layer_groups(profile: FloatArray) -> tuple[Group, ...]:
     """
     count = len(profile)
     if count < 3:
-        return ("middle",) * count
+        return tuple("middle" for _ in range(count))
     spread = profile.std(axis=0)
     scaled = (profile - profile.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
 
@@ -65,11 +65,12 @@ def layer_groups(profile: FloatArray) -> tuple[Group, ...]:
 
     cuts = [(first, second) for first in range(1, count - 1) for second in range(first + 1, count)]
     first, second = min(cuts, key=lambda at: within(0, at[0]) + within(*at) + within(at[1], count))
-    return (
-        *(["near-input"] * first),
-        *(["middle"] * (second - first)),
-        *(["near-output"] * (count - second)),
+    runs: tuple[tuple[Group, int], ...] = (
+        ("near-input", first),
+        ("middle", second - first),
+        ("near-output", count - second),
     )
+    return tuple(group for group, length in runs for _ in range(length))
 
 
 def _centred(rows: Tensor) -> Tensor:

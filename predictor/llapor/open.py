@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from prescope.predictor.llapor.checkpoint import LlaporFileError, load_llapor
+from prescope.predictor.checkpoint_files import CheckpointError
+from prescope.predictor.llapor.checkpoint import load_llapor
 from prescope.predictor.llapor.model import ModelFacts
 from prescope.predictor.llapor.predictor import Llapor
 from prescope.predictor.llapor.tuning import Tuner
@@ -43,7 +44,7 @@ def open_llapor(folder: str, context: PredictorContext) -> Llapor:
         hidden_size=facts.hidden_size if context.hidden_size is None else context.hidden_size,
     )
     if different := facts.differences(running):
-        raise LlaporFileError(
+        raise CheckpointError(
             f"{folder}: trained for the model {facts.name!r}, which differs from this one in "
             f"{'; '.join(different)}: record this model with `prescope record --hidden` and train on that"
         )

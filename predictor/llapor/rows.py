@@ -127,7 +127,7 @@ class SourceData:
         self._source, self._experts = source, experts
         count = len(rows.ids)
         if source:
-            blocks = rows.hidden[source - 1].split(16384)
+            blocks = torch.split(rows.hidden[source - 1], 16384)
             self.main = torch.cat([basis.components_of(source - 1, block.float()) for block in blocks])
             self._rest = None
         else:

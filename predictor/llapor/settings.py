@@ -79,12 +79,12 @@ class LlaporSettings:
 
     horizons: int = 8
     components: int = 256
-    history: int = 128
-    trend: int = 64
+    history: int = 96
+    trend: int = 32
     decay: float = 0.8
     forget: float = 0.1
-    outer: GroupSettings = field(default_factory=lambda: GroupSettings(kind="shallow", hidden=192))
-    middle: GroupSettings = field(default_factory=lambda: GroupSettings(kind="gated", hidden=128))
+    outer: GroupSettings = field(default_factory=lambda: GroupSettings(kind="shallow", hidden=128))
+    middle: GroupSettings = field(default_factory=lambda: GroupSettings(kind="gated", hidden=96))
     epochs: int = 8
     batch_rows: int = 512
     patience: int = 3

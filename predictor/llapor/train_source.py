@@ -113,7 +113,7 @@ def validation_loss(network: SourceNetwork, data: SourceData) -> float:
     network.eval()
     total = 0.0
     with torch.no_grad():
-        for at in torch.arange(len(data)).split(_BLOCK):
+        for at in torch.split(torch.arange(len(data)), _BLOCK):
             logits = network(data.features(at))
             targets = chosen(data.target_ids(at, network.horizons), network.experts)
             total += float(loss_of("bce", logits, targets, targets)) * len(at)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from prescope.instances import decode_batches, prefill
 from prescope.predictor import PredictorContext, make_predictor, replay
+from prescope.predictor.checkpoint_files import write_checkpoint
 from prescope.predictor.llapor import (
+    GroupSettings,
     Llapor,
     load_llapor,
     save_llapor,
@@ -188,33 +190,46 @@ def test_damaged_checkpoints_are_refused(tmp_path):
     save_llapor(tmp_path, trained())
     weights, document = tmp_path / "weights.safetensors", tmp_path / "predictor.json"
     whole, text = weights.read_bytes(), document.read_text()
-    with pytest.raises(ValueError, match="expected a checkpoint of `prescope train`"):
+    with pytest.raises(ValueError, match="expected a file of a trained predictor"):
         load_llapor(tmp_path / "nowhere")
     weights.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match="expected the weights that predictor.json was written with"):
         load_llapor(tmp_path)
     weights.write_bytes(whole)
-    for broken in (
-        "",
-        "[]",
-        text[:40],
-        text.replace('"version": 1', '"version": 2'),
-        text.replace("llapor", "other"),
-    ):
+    for broken in ("", "[]", text[:40], text.replace('"kind": "llapor"', '"kind": "other"')):
         document.write_text(broken)
         with pytest.raises(ValueError, match="predictor.json: expected"):
             load_llapor(tmp_path)
     facts = json.loads(text)
-    for key, value in (("layers", 3), ("experts", 5), ("hidden_size", 9), ("top_k", "x")):
-        changed = facts | {"model": facts["model"] | {key: value}}
-        document.write_text(json.dumps(changed))
-        if key == "top_k":
-            continue
-        with pytest.raises(ValueError, match="expected a predictor of kind 'llapor'"):
+    fields = {name: facts[name] for name in ("model", "settings", "split", "groups", "cost_ns", "notes")}
+    for part, changed in (
+        ("model", {"layers": 3}),
+        ("model", {"experts": 5}),
+        ("model", {"hidden_size": 9}),
+        ("model", {"top_k": "x"}),
+        ("model", {"more": 1}),
+        ("settings", {"horizons": 2}),
+        ("settings", {"decay": 2.0}),
+        ("split", {"test": [0, 1, 2]}),
+    ):
+        write_checkpoint(tmp_path, "llapor", fields | {part: fields[part] | changed}, whole)
+        with pytest.raises(ValueError, match="expected a predictor of kind 'llapor', got"):
             load_llapor(tmp_path)
-    document.write_text(json.dumps(facts | {"extra": 1}))
-    with pytest.raises(ValueError, match="differing in .*extra"):
+    write_checkpoint(tmp_path, "llapor", fields | {"groups": ["middle", "outer", "middle", "middle"]}, whole)
+    with pytest.raises(ValueError, match="expected one for each of 4 sources"):
         load_llapor(tmp_path)
+
+
+def test_a_compact_checkpoint_is_smaller_and_says_nearly_the_same(tmp_path):
+    wide = GroupSettings(kind="gated", hidden=70)
+    model = train_llapor(hidden_trace(), settings=replace(SMALL, outer=wide, middle=wide, epochs=1))
+    for compact in (False, True):
+        save_llapor(tmp_path / str(compact), model, compact=compact)
+    sizes = [(tmp_path / str(compact) / "weights.safetensors").stat().st_size for compact in (False, True)]
+    assert sizes[1] < 0.8 * sizes[0]
+    for one, other in zip(model.networks, load_llapor(tmp_path / "True").networks, strict=True):
+        rows = torch.randn(20, one.enter.shape[1])
+        assert torch.allclose(one(rows), other(rows), atol=0.1)
 
 
 def test_costs_are_measured_for_every_source():
