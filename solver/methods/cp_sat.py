@@ -33,8 +33,8 @@ class CpSat:
     symmetry
         Keep experts that are alike in one order.
     known_bound
-        Tell the solver the lower bound of `prescope.solver.bound`, and leave it out where the first plan meets
-        that. Without it the solver proves everything itself.
+        Tell the solver the lower bound of `prescope.solver.bound`, and leave the solver out where the first
+        plan meets that. Without it the solver proves everything itself.
     """
 
     deterministic_time: float = 5.0

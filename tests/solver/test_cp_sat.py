@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from brute_force import minimum
+from cp_sat_judge import prove_optimum
 from ortools.sat.python import cp_model
 from tiny_instances import make_instance, seeded
 
@@ -76,3 +77,18 @@ def test_hints_are_used_or_refused_by_name() -> None:
         assert solve(instance, method=method, hint=good).statistics.hint is HintUse.USED
         assert solve(instance, method=method, hint=Plan(layers=())).statistics.hint is HintUse.INFEASIBLE
     assert solve(instance, method="presched", hint=good).statistics.hint is HintUse.IGNORED
+
+
+def test_symmetry_cuts_lose_nothing_and_the_solver_proves_alone() -> None:
+    for seed in range(25):
+        instance = make_instance(
+            seeded(seed), max_layers=3, max_experts=4, max_missing=5, predictions=seed % 2 == 1
+        )
+        best = prove_optimum(instance).makespan_ns
+        for symmetry in (True, False):
+            for known_bound in (True, False):
+                method = replace(WEAK, symmetry=symmetry, known_bound=known_bound)
+                result = solve(instance, method=method)
+                assert (result.makespan_ns, result.status) == (best, Status.OPTIMAL), seed
+                if not known_bound:
+                    assert result.statistics.proved_bound_ns == best
