@@ -152,3 +152,13 @@ def test_forecasts_that_are_only_likely_are_used_too():
     wishes = Klotski(hot_fraction=1.0).decide(gate([50, 0, 0], future=(forecast,))).prefetch
     assert wishes == ((1, 0), (1, 2))
     assert np.all(forecast.held == 0)
+
+
+def test_between_equals_the_host_computes_in_place():
+    even = gate([101], [1], copy_ns=100)
+    assert Fiddler().decide(even).cpu == (0,)
+    assert HybriMoE().decide(even).cpu == (0,)
+    # One miss, half of it to each side: either whole number is as far off.
+    assert FreeToken(fraction_scale=1.0).decide(gate([100], copy_ns=100)).cpu == (0,)
+    late = gate([102], [1], copy_ns=100)
+    assert [rule.decide(late).demand for rule in (Fiddler(), HybriMoE())] == [(0,), (0,)]
