@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +61,6 @@ def train_llapor_into(
     ValueError
         When the folder holds an unfinished training of other data or other settings.
     """
-    from dataclasses import replace
-
     from prescope.predictor.llapor import save_llapor, train_llapor
     from prescope.predictor.llapor.cost import prediction_times
 
@@ -100,6 +98,7 @@ def train_routing_only_into(
         save_routing_only,
         train_routing_only,
     )
+    from prescope.predictor.routing_only.cost import prediction_times
 
     model = train_routing_only(
         trace,
@@ -107,8 +106,10 @@ def train_routing_only_into(
         RIDGE if kind == "ridge" else RoutingOnlySettings(),
         progress=lambda done, total: progress(Epoch(part=done - 1, parts=total, epoch=0, loss=None)),
     )
+    model = replace(model, cost_ns=prediction_times(model))
     save_routing_only(folder, model, notes=f"trained on: {trace.meta.source}")
-    return {"parameters": model.nbytes // 4, "groups": [], "prediction_ns": []}
+    costs = [list(pair) for pair in model.cost_ns]
+    return {"parameters": model.nbytes // 4, "groups": [], "prediction_ns": costs}
 
 
 def _identity(trace: RoutingTrace, split: SequenceSplit, settings: LlaporSettings) -> dict[str, Any]:

@@ -1,10 +1,7 @@
 """Prediction from routing alone, for traces and models without hidden states at hand."""
 
-from prescope.predictor.routing_only.checkpoint import (
-    CheckpointError,
-    load_routing_only,
-    save_routing_only,
-)
+from prescope.predictor.checkpoint_files import CheckpointError
+from prescope.predictor.routing_only.checkpoint import load_routing_only, save_routing_only
 from prescope.predictor.routing_only.model import RoutingOnlyModel
 from prescope.predictor.routing_only.predictor import RoutingOnly
 from prescope.predictor.routing_only.settings import RIDGE, RoutingOnlySettings

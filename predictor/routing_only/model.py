@@ -7,10 +7,14 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from prescope.formulation.checks import require_int
 from prescope.predictor.calibration import ANCHORS, EVENT_KNOTS
 from prescope.predictor.calibration.token_map import KNOTS
 from prescope.predictor.routing_only.settings import RIDGE, RoutingOnlySettings
 from prescope.predictor.split import SequenceSplit
+
+COST_ROWS = (1, 32)
+"""Batch sizes at which the cost of a prediction is measured."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -41,6 +45,8 @@ class RoutingOnlyModel:
         Token maps, ``[layers, horizons, knots]``; see `prescope.predictor.calibration.fit_token_map`.
     changes
         Changes of the batch event; see `prescope.predictor.calibration.EventCurves`.
+    cost_ns
+        Measured time of the forecasts after each gate, for `COST_ROWS` tokens; empty when not measured.
     """
 
     name: str
@@ -57,14 +63,20 @@ class RoutingOnlyModel:
     bias: Floats
     knots: Floats
     changes: Floats
+    cost_ns: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
+        require_int("layers", self.layers, 1, 4096)
+        require_int("experts", self.experts, 1, 32767)
+        require_int("top_k", self.top_k, 1, self.experts)
         for name, shape in shapes(self.layers, self.experts, self.settings).items():
             array = np.ascontiguousarray(getattr(self, name), dtype=np.float32)
             if array.shape != shape or not np.isfinite(array).all():
                 raise ValueError(f"expected finite {name} of shape {shape}, got shape {array.shape}")
             array.flags.writeable = False
             object.__setattr__(self, name, array)
+        if len(self.cost_ns) not in (0, self.layers) or min(map(min, self.cost_ns), default=0) < 0:
+            raise ValueError(f"expected no cost_ns or pairs >= 0 of {self.layers} layers, got {self.cost_ns}")
 
     @property
     def kind(self) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
+from prescope.predictor.checkpoint_files import CheckpointError
 from prescope.predictor.registry import PredictorContext
-from prescope.predictor.routing_only.checkpoint import CheckpointError, load_routing_only
+from prescope.predictor.routing_only.checkpoint import load_routing_only
 from prescope.predictor.routing_only.predictor import RoutingOnly
 
 logger = logging.getLogger(__name__)

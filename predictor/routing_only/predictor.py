@@ -11,7 +11,7 @@ from prescope.formulation.demand import FloatArray, IntArray
 from prescope.formulation.forecast import Forecast
 from prescope.instances import NOT_RECORDED
 from prescope.predictor.calibration import EventCurves, apply_token_map
-from prescope.predictor.routing_only.model import RoutingOnlyModel
+from prescope.predictor.routing_only.model import COST_ROWS, RoutingOnlyModel
 from prescope.predictor.routing_only.scores import head_scores
 from prescope.predictor.rows import forecast_from_rows, ids_of, weights_of
 from prescope.predictor.sequence_memory import SequenceMemory
@@ -49,6 +49,16 @@ class RoutingOnly:
     def known_counts(self) -> IntArray | None:
         """Nothing is known beforehand; see `Predictor.known_counts`."""
         return None
+
+    def cost_ns(self, layer: int, tokens: int) -> int:
+        """Measured host time of all forecasts after the gate of ``layer`` for ``tokens`` rows.
+
+        Linear between the two batch sizes measured; 0 where nothing was measured or nothing is predicted.
+        """
+        if not self._model.cost_ns or not 0 <= layer < self._model.layers or tokens < 1:
+            return 0
+        (one, many), (few, lots) = self._model.cost_ns[layer], COST_ROWS
+        return max(0, round(one + (many - one) * (tokens - few) / (lots - few)))
 
     def begin_step(
         self, tokens: int, *, sequences: IntArray | None = None, token_ids: IntArray | None = None

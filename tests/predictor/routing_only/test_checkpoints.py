@@ -9,6 +9,7 @@ import pytest
 from linked_traces import linked_trace
 
 from prescope.predictor import PredictorContext, make_predictor, trained_predictors
+from prescope.predictor.checkpoint_files import _digest
 from prescope.predictor.routing_only import (
     RIDGE,
     CheckpointError,
@@ -17,6 +18,7 @@ from prescope.predictor.routing_only import (
     save_routing_only,
     train_routing_only,
 )
+from prescope.predictor.routing_only.cost import prediction_times
 from prescope.predictor.routing_only.model import shapes
 from prescope.predictor.split import split_sequences
 
@@ -37,7 +39,7 @@ def test_what_comes_back_is_what_went_in(model, tmp_path):
     again = load_routing_only(tmp_path / "new")
     for name in shapes(model.layers, model.experts, model.settings):
         assert np.array_equal(getattr(again, name), getattr(model, name))
-    for name in ("name", "fingerprint", "layers", "experts", "top_k", "settings", "split", "kind"):
+    for name in ("name", "fingerprint", "layers", "experts", "top_k", "settings", "split", "cost_ns", "kind"):
         assert getattr(again, name) == getattr(model, name)
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
         "predictor.json",
@@ -74,39 +76,47 @@ def test_another_model_is_refused(model, tmp_path, change, said):
 
 
 def edit(folder, **changes):
+    """Change the description and make its checksum fit, as a careful stranger would."""
     path = folder / "predictor.json"
-    document = json.loads(path.read_text())
-    path.write_text(json.dumps({**document, **changes}))
+    document = {**json.loads(path.read_text()), **changes}
+    document["sha256"] = _digest(document)
+    path.write_text(json.dumps(document))
+
+
+def facts(folder, **changes):
+    edit(folder, model={**json.loads((folder / "predictor.json").read_text())["model"], **changes})
+
+
+def settings(folder, **changes):
+    edit(folder, settings={**json.loads((folder / "predictor.json").read_text())["settings"], **changes})
 
 
 DAMAGE = {
-    "no folder": (lambda folder: (folder / "predictor.json").unlink(), "expected a checkpoint"),
-    "no weights": (lambda folder: (folder / "weights.safetensors").unlink(), "expected the weights"),
+    "no folder": (lambda folder: (folder / "predictor.json").unlink(), "expected a file"),
+    "no weights": (lambda folder: (folder / "weights.safetensors").unlink(), "expected a file"),
     "cut weights": (
         lambda folder: (folder / "weights.safetensors").write_bytes(b"abc"),
         "expected the weights that predictor.json was written with",
     ),
     "no JSON": (lambda folder: (folder / "predictor.json").write_text("{"), "expected JSON"),
-    "deep JSON": (lambda folder: (folder / "predictor.json").write_text("[" * 100_000), "expected JSON"),
-    "a list": (lambda folder: (folder / "predictor.json").write_text("[]"), "expected an object, got list"),
-    "another kind": (lambda folder: edit(folder, kind="llapor"), "expected kind 'routing-only' or 'ridge'"),
+    "another kind": (lambda folder: edit(folder, kind="llapor"), "kind 'routing-only' or 'ridge'"),
+    "the other kind": (lambda folder: edit(folder, kind="ridge"), "expected the settings of kind 'ridge'"),
     "a newer version": (lambda folder: edit(folder, version=2), "expected version 1, got 2"),
     "unknown fields": (lambda folder: edit(folder, colour="red"), "expected the fields"),
-    "another shape": (
-        lambda folder: edit(
-            folder, model={**json.loads((folder / "predictor.json").read_text())["model"], "layers": 4}
-        ),
-        "expected finite prior of shape",
-    ),
-    "no settings": (
-        lambda folder: edit(folder, settings={"horizons": 2}),
-        "expected a routing-only predictor",
-    ),
-    "settings of text": (lambda folder: edit(folder, settings="all"), "expected a routing-only predictor"),
+    "another shape": (lambda folder: facts(folder, layers=4), "expected finite"),
+    "a huge model": (lambda folder: facts(folder, layers=10**9), r"expected layers in \[1, 4096\]"),
+    "too many choices": (lambda folder: facts(folder, top_k=7), r"expected top_k in \[1, 6\]"),
+    "half the settings": (lambda folder: edit(folder, settings={"horizons": 2}), "RoutingOnlySettings"),
+    "settings of text": (lambda folder: edit(folder, settings="all"), "RoutingOnlySettings"),
+    "wider settings": (lambda folder: settings(folder, window=3), "expected finite"),
+    "fewer inputs": (lambda folder: settings(folder, weights=False), "expected finite"),
     "a wrong split": (
         lambda folder: edit(folder, split={"train": [1], "validation": [1], "test": []}),
         "disjoint sequence numbers",
     ),
+    "costs of fewer layers": (lambda folder: edit(folder, cost_ns=[[1, 2]]), "pairs >= 0 of 3 layers"),
+    "negative costs": (lambda folder: edit(folder, cost_ns=[[1, -2]] * 3), "pairs >= 0 of 3 layers"),
+    "costs of text": (lambda folder: edit(folder, cost_ns="abc"), "expected a routing-only predictor"),
 }
 
 
@@ -124,3 +134,16 @@ def test_numbers_that_are_not_finite_never_get_in(model):
     broken[0, 0, 0] = np.nan
     with pytest.raises(ValueError, match="expected finite bias"):
         dataclasses.replace(model, bias=broken)
+
+
+def test_costs_are_measured_kept_and_read_between_batch_sizes(model, tmp_path):
+    measured = prediction_times(model, repeats=2)
+    assert [min(pair) > 0 for pair in measured] == [True, True, False]
+    kept = dataclasses.replace(model, cost_ns=((100, 1650), (200, 200), (0, 0)))
+    save_routing_only(tmp_path, kept)
+    assert load_routing_only(tmp_path).cost_ns == kept.cost_ns
+    predictor = make_predictor(f"routing-only:{tmp_path}", context(model))
+    assert [predictor.cost_ns(0, tokens) for tokens in (0, 1, 2, 32, 64)] == [0, 100, 150, 1650, 3250]
+    assert [predictor.cost_ns(layer, 8) for layer in (-1, 1, 2, 3)] == [0, 200, 0, 0]
+    save_routing_only(tmp_path, model)
+    assert make_predictor(f"routing-only:{tmp_path}", context(model)).cost_ns(0, 8) == 0
