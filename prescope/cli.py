@@ -16,6 +16,7 @@ import typer
 
 from prescope.commands import (
     bench,
+    evaluate,
     export,
     generate,
     inspect,
@@ -47,6 +48,7 @@ app.command("record", short_help="Record a model's routing.")(record.record)
 app.command("import", short_help="Turn a routing log into a trace.")(routing_log.import_log)
 app.command("export-log", short_help="Write a trace as a routing log.")(routing_log.export_log)
 app.command("train", short_help="Train a predictor on a trace.")(train.train)
+app.command("evaluate", short_help="Judge a predictor on recorded routing.")(evaluate.evaluate)
 app.command("profile", short_help="Measure this machine for a model.")(profile.profile)
 app.command("inspect", short_help="Draw a plan or an executed step.")(inspect.inspect)
 
