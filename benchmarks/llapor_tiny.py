@@ -175,11 +175,17 @@ def report(rows: list[dict[str, object]], reference: np.ndarray, tokens: int, mo
             r["batch"]: r["event_error"] for r in mine if (r["source"], r["horizon"]) == (source, horizon)
         }
         other = stale.get((source, horizon)) if source >= 0 else None
-        lines.append(
-            f"| {'start' if source < 0 else source} | {model.groups[source + 1]} | {horizon} | {row['recall']:.3f} | "
-            f"{'' if other is None else f'{other:.3f}'} | {row['brier_skill']:.3f} | {row['calibration_error']:.3f} | "
-            f"{event[8]:.3f} | {event[32]:.3f} |"
-        )
+        cells = [
+            "start" if source < 0 else str(source),
+            model.groups[source + 1],
+            str(horizon),
+            f"{row['recall']:.3f}",
+            "" if other is None else f"{other:.3f}",
+            f"{row['brier_skill']:.3f}",
+            f"{row['calibration_error']:.3f}",
+            *(f"{event[batch]:.3f}" for batch in BATCHES),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

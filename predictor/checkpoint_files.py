@@ -101,7 +101,7 @@ def read_checkpoint(
     for name, array in arrays.items():
         if array.dtype not in (np.float16, np.float32, np.int8) or not np.isfinite(array).all():
             raise CheckpointError(
-                f"{place / _WEIGHTS}: expected finite float16 or float32, or int8, got others in {name[:60]!r}"
+                f"{place / _WEIGHTS}: expected finite float16, float32 or int8, got others in {name[:60]!r}"
             )
     return document["kind"], {name: document[name] for name in fields}, arrays
 

@@ -14,7 +14,7 @@ _SMALL = 4096
 
 
 def pack(name: str, array: npt.NDArray[np.floating[Any]], *, compact: bool) -> Arrays:
-    """An array by its name in half precision; large ones, if ``compact``, as int8 with a scale for every row."""
+    """An array by its name in half precision; if ``compact``, large ones as int8 with a scale per row."""
     if not compact or array.ndim < 2 or array.size < _SMALL:
         return {name: array.astype(np.float16)}
     scale = np.abs(array).max(axis=-1, keepdims=True).astype(np.float32) / 127.0

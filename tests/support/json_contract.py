@@ -67,11 +67,29 @@ class LibraryLine(Strict):
     layers: int
     experts: int
     tokens: int
+    slots: int
     optimum_ns: int | None
+    optimum_by: str | None
     lower_bound_ns: int | None
+    lower_bound_by: str | None
     best_ns: int | None
     best_by: str | None
     sha256: str
+    plan_sha256: str | None
+    plan_path: str
+
+
+class SetLine(Strict):
+    name: str
+    about: str
+    instances: int
+    proved: int
+    layers: tuple[int, int]
+    experts: tuple[int, int]
+    tokens: tuple[int, int]
+    mean_gap: float
+    max_gap: float
+    readme: str | None
 
 
 class BoundsShape(Strict):
@@ -120,8 +138,14 @@ class Problem(Strict):
     problem: str
 
 
+class Proved(Strict):
+    by: str
+    instances: int
+
+
 class Verified(Strict):
     checked: int
+    proved: list[Proved]
     problems: list[Problem]
 
 
@@ -265,6 +289,24 @@ class Record(Routing):
     sha256: str
 
 
+class SequenceCounts(Strict):
+    train: int
+    validation: int
+    test: int
+
+
+class Train(Strict):
+    path: str
+    kind: Literal["llapor", "routing-only", "ridge"]
+    model: str
+    tokens: int
+    sequences: SequenceCounts
+    parameters: int
+    groups: list[Literal["near-input", "middle", "near-output"]]
+    prediction_ns: list[tuple[int, int]]
+    time_ns: int
+
+
 class Imported(Routing):
     log: str
     sha256: str
@@ -382,6 +424,7 @@ DOCUMENTED = {
     "solve": Solve,
     "export": Export,
     "instances list": LibraryLine,
+    "instances sets": SetLine,
     "instances show": InstanceShow,
     "instances build": Written,
     "instances verify": Verified,
@@ -390,6 +433,7 @@ DOCUMENTED = {
     "inspect ROUTING": InspectRouting,
     "run": Run,
     "record": Record,
+    "train": Train,
     "import": Imported,
     "export-log": Exported,
     "generate": Generate,

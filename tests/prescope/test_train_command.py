@@ -1,0 +1,79 @@
+"""``prescope train``: a checkpoint that loads, goes on after an interruption, and answers in JSON."""
+
+import json
+
+import msgspec
+import pytest
+from json_contract import Train
+
+import prescope.predictor.llapor.train as training
+from prescope.cli import main
+from prescope.instances import write_trace
+from prescope.predictor.llapor import load_llapor
+from tests.support.hidden_traces import hidden_trace
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "trace.npz"
+    write_trace(path, hidden_trace(6, 12))
+    return str(path)
+
+
+def test_a_checkpoint_is_written_and_described(trace, tmp_path, capsys):
+    folder = tmp_path / "out"
+    command = ["train", trace, "-o", str(folder), "--epochs", "1", "--json", "--validation", "0.2"]
+    assert main(command) == 0
+    captured = capsys.readouterr()
+    answer = msgspec.json.decode(captured.out, type=Train)
+    assert "network 1 of 4, epoch 1" in captured.err
+    assert (answer.sequences.train, answer.sequences.validation, answer.sequences.test) == (4, 1, 1)
+    model = load_llapor(folder)
+    assert model.parameters == answer.parameters and len(model.split.test) == 1
+    assert [list(pair) for pair in model.cost_ns] == [list(pair) for pair in answer.prediction_ns]
+    assert sorted(path.name for path in folder.iterdir()) == ["predictor.json", "weights.safetensors"]
+    assert main(command) == 2
+    assert "--overwrite" in json.loads(capsys.readouterr().out)["error"]["message"]
+    assert main([*command, "--overwrite"]) == 0
+
+
+def test_an_interrupted_command_goes_on_and_other_data_is_refused(trace, tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "out"
+    command = ["train", trace, "-o", str(folder), "--epochs", "1", "--workers", "1"]
+    whole = training.train_source
+    done = []
+
+    def broken(network, *args, **kwargs):
+        if len(done) == 2:
+            raise OSError("power cut")
+        done.append(kwargs["source"])
+        whole(network, *args, **kwargs)
+
+    monkeypatch.setattr(training, "train_source", broken)
+    assert main(command) == 2
+    assert not (folder / "predictor.json").exists()
+    monkeypatch.setattr(training, "train_source", whole)
+    capsys.readouterr()
+    assert main([*command, "--seed", "1"]) == 2
+    assert "--restart" in capsys.readouterr().err
+    assert main(command) == 0
+    shown = capsys.readouterr().err
+    assert "network 3 of 4" in shown and "network 1 of 4" not in shown
+    assert main([*command, "--seed", "1", "--overwrite", "--restart"]) == 0
+
+
+def test_wrong_requests_are_refused(trace, tmp_path, capsys):
+    for arguments, message in (
+        ([trace, "--kind", "magic"], "expected --kind among llapor"),
+        ([trace, "--test", "0.9"], "expected shares"),
+        ([str(tmp_path / "none.npz")], "expected a regular file"),
+    ):
+        assert main(["train", *arguments, "-o", str(tmp_path / "x")]) == 2
+        assert message in capsys.readouterr().err
+    bare = tmp_path / "bare.npz"
+    import dataclasses
+
+    write_trace(bare, dataclasses.replace(hidden_trace(6, 12), hidden=None))
+    assert main(["train", str(bare), "-o", str(tmp_path / "y")]) == 2
+    assert "routing-only" in capsys.readouterr().err
+    assert main(["train", str(bare), "-o", str(tmp_path / "z"), "--kind", "routing-only"]) == 0
