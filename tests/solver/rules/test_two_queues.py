@@ -10,9 +10,8 @@ from hypothesis import given
 from prescope.formulation import instance_arrays
 from prescope.instances import build_instances, popularity, read_trace
 from prescope.solver.online import GateState
-from prescope.solver.online.split import split_costs
 from prescope.solver.rules import RULES, HybriMoE
-from prescope.solver.rules.view import GateView, by
+from prescope.solver.rules.view import GateView
 
 TRACE = Path(__file__).resolve().parents[4] / "shared" / "traces" / "gptoss_20b.npz"
 
@@ -69,24 +68,29 @@ def test_the_split_is_the_rule_in_words(state):
 
 
 def best_ns(state):
+    """The earliest end of all splits: heaviest misses copied, first late awaited, lightest demoted."""
     view = GateView.of(state)
-    ready = by(view.ready, state.cpu_ns)
-    ends, *_ = split_costs(
-        state.gpu_ns[ready],
-        state.cpu_ns[ready],
-        state.arrival_ns[view.late],
-        state.gpu_ns[view.late],
-        state.cpu_ns[view.late],
-        state.gpu_ns[view.missing],
-        state.cpu_ns[view.missing],
-        state.copy_ns,
-        state.link_free_ns,
-        state.host_free_ns,
-        state.usable_slots,
-        state.host_computes,
-        True,
-    )
-    return int(ends.min())
+    ready, late, missing = view.ready.tolist()[::-1], view.late.tolist(), view.missing.tolist()
+    if not state.host_computes:
+        return device_end(state, [*ready, *late, *missing], missing)
+    best = None
+    for demoted in range(len(ready) + 1):
+        for waited in range(len(late) + 1):
+            there = [*ready[demoted:], *late[:waited]]
+            device, link, freed = device_end(state, there, ()), state.link_free_ns, []
+            host = sum(int(state.cpu_ns[e]) for e in [*ready[:demoted], *late[waited:], *missing])
+            for copies in range(len(missing) + 1 if state.usable_slots else 1):
+                if copies:
+                    expert = missing[copies - 1]
+                    if len(freed) >= state.usable_slots:
+                        link = max(link, freed[-state.usable_slots])
+                    link += state.copy_ns
+                    device = max(device, link) + int(state.gpu_ns[expert])
+                    freed.append(device)
+                    host -= int(state.cpu_ns[expert])
+                end = max(device, state.host_free_ns + host if host else 0)
+                best = end if best is None else min(best, end)
+    return best
 
 
 @pytest.mark.parametrize("rule", RULES)
