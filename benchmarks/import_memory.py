@@ -72,11 +72,9 @@ def main() -> None:
 def write(path: Path, kind: str, tokens: int) -> None:
     """Write a log of random routing."""
     rng = np.random.default_rng(0)
-    one = np.arange(EXPERTS, dtype=np.int16)
-    ids = np.stack(
-        [rng.permuted(np.tile(one, (tokens, 1)), axis=1)[:, :TOP_K] for _ in range(LAYERS)],
-        axis=1,
-    )
+    # Steps of an odd width through a power of two never meet an expert twice.
+    start, width = (rng.integers(0, EXPERTS, (tokens, LAYERS, 1), dtype=np.int16) for _ in range(2))
+    ids = (start + (2 * width + 1) * np.arange(TOP_K, dtype=np.int16)) % EXPERTS
     offsets = np.append(np.arange(0, tokens, LENGTH), tokens)
     phase = (np.arange(tokens) % LENGTH >= LENGTH // 10).astype(np.uint8)
     weights = rng.random((tokens, LAYERS, TOP_K), dtype=np.float32).astype(np.float16)

@@ -153,17 +153,16 @@ class _CsvLog:
         experts = as_index(columns["expert"])
         tokens = self._tokens(columns, builder)
         entries = (tokens * header.layers + layers) * header.meta.top_k + slots
-        order = np.argsort(entries, kind="stable")
-        again = np.flatnonzero(np.diff(entries[order]) == 0)
         known = builder.ids.reshape(-1)[entries] != ABSENT
-        if again.size or known.any():
-            row = int(known.argmax()) if known.any() else int(order[again + 1].min())
+        again = _repeated(entries)
+        if again is not None or known.any():
+            row = int(known.argmax()) if again is None else again
             raise RowError(row, "", f"expected each entry once, got {_entry(columns, row)} again")
         builder.ids.reshape(-1)[entries] = experts
         self._take_weights(columns, header, builder, entries)
         if not self._preamble.from_engine or header.expert_bytes is None:
             sizes_of(columns, self._sizes)
-        touched, last = np.unique(entries // header.meta.top_k, return_index=True)
+        touched, last, _ = _grouped(entries // header.meta.top_k)
         twice = twice_chosen(builder.ids.reshape(-1, header.meta.top_k)[touched])
         if twice.any():
             row = int(last[twice.argmax()])
@@ -184,7 +183,7 @@ class _CsvLog:
     def _tokens(self, columns: Columns, builder: TraceBuilder) -> IntArray:
         """Rows of the builder, int64 ``[rows]``; new tokens are added in the order of their appearance."""
         turns, steps = as_index(columns["turn"]), as_index(columns["step"])
-        keys, where, inverse = np.unique((turns << 32) + steps, return_index=True, return_inverse=True)
+        keys, where, inverse = _grouped((turns << 32) + steps)
         rows = np.array([self._rows.get(key, -1) for key in keys.tolist()], dtype=np.int64)
         new = np.flatnonzero(rows < 0)
         if new.size:
@@ -225,6 +224,26 @@ def _layers(columns: Columns, header: LogHeader) -> IntArray:
         row = int(wrong.argmax())
         raise RowError(row, "layer", f"expected an MoE layer, got {given[row]}, whose experts have no bytes")
     return places.astype(np.int64)
+
+
+def _grouped(values: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Distinct values, the first place of each, and which of them every place holds, like `numpy.unique`."""
+    steps = np.diff(values)
+    if (steps < 0).any():
+        return np.unique(values, return_index=True, return_inverse=True)
+    # Most logs are in order: nothing to sort.
+    new = np.concatenate([[True], steps > 0])
+    first = np.flatnonzero(new)
+    return values[first], first, np.cumsum(new) - 1
+
+
+def _repeated(values: IntArray) -> int | None:
+    """The first place of a value that was there before."""
+    if (np.diff(values) > 0).all():
+        return None
+    order = np.argsort(values, kind="stable")
+    again = order[1:][np.diff(values[order]) == 0]
+    return int(again.min()) if again.size else None
 
 
 def _entry(columns: Columns, row: int) -> str:
