@@ -43,6 +43,26 @@ def open_model(name: str) -> tuple[Any, Any]:
     return model.eval(), tokenizer
 
 
+def named_predictor(model: str, predictor: str) -> str:
+    """The predictor's name with its folder: ``"llapor"`` alone is the one that comes with the tiny model.
+
+    Raises
+    ------
+    ValueError
+        When it is asked for with another model.
+    """
+    if predictor not in ("llapor", "llapor+tune"):
+        return predictor
+    if model != TINY:
+        raise ValueError(
+            f"expected 'llapor:FOLDER' for the model {model}, got {predictor!r}: "
+            "train one with `prescope train`"
+        )
+    from prescope.tiny import tiny_llapor_path
+
+    return f"llapor:{tiny_llapor_path()}{predictor.removeprefix('llapor')}"
+
+
 def shipped_prompts(name: str, count: int, *, seed: int) -> tuple[list[str], list[str]]:
     """Prompts that come with the tiny model: ``count`` to measure with, and others that choose residents.
 

@@ -26,7 +26,13 @@ def run(
     tokens: Annotated[int, typer.Option(min=1, help="Tokens to generate for each.")] = 8,
     preset: Annotated[str, typer.Option(help="Whose costs: MODEL@MACHINE.")] = "qwen3-30b-a3b@a100-pcie4",
     backend: Annotated[str, typer.Option(help="cpu: executed in slow motion; sim: in virtual time.")] = "cpu",
-    predictor: Annotated[str, typer.Option(help="Predictor of causal runs.")] = "stale-gate",
+    predictor: Annotated[
+        str,
+        typer.Option(
+            help="Predictor of causal runs: a name, or KIND:FOLDER for a trained one; "
+            "llapor alone is the one that comes with 'tiny'."
+        ),
+    ] = "stale-gate",
     clairvoyant: Annotated[
         bool, typer.Option("--clairvoyant", help="Demand known from a recorded first pass.")
     ] = False,
@@ -49,14 +55,14 @@ def run(
     from prescope.commands.output import console, print_json, progress_console
     from prescope.commands.prompts import take_prompts
     from prescope.compare import CompareSettings, compare
-    from prescope.models import open_model
+    from prescope.models import named_predictor, open_model
     from prescope.report import comparison_heading, comparison_table
 
     settings = CompareSettings(
         policies=tuple(name.strip() for name in policies.split(",") if name.strip()),
         preset=preset,
         backend=backend,
-        predictor=predictor,
+        predictor=named_predictor(model, predictor),
         clairvoyant=clairvoyant,
         new_tokens=tokens,
         resident_share=resident,

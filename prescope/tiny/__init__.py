@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-__all__ = ["heldout_streams", "load_tiny", "prompts", "tiny_model_path"]
+__all__ = ["heldout_streams", "load_tiny", "prompts", "tiny_llapor_path", "tiny_model_path"]
 
 
 def tiny_model_path() -> Path:
@@ -30,6 +30,23 @@ def tiny_model_path() -> Path:
         raise FileNotFoundError(
             f"expected the shipped checkpoint at {path}, got none; "
             "make one with `python -m prescope.tiny.train -o FOLDER` and name that folder instead"
+        )
+    return path
+
+
+def tiny_llapor_path() -> Path:
+    """Folder of the shipped LLaPor checkpoint, trained for the shipped model.
+
+    Raises
+    ------
+    FileNotFoundError
+        When the package was installed without its data.
+    """
+    path = Path(__file__).parent / "data" / "tiny-llapor"
+    if not (path / "predictor.json").is_file():
+        raise FileNotFoundError(
+            f"expected the shipped predictor at {path}, got none; "
+            "make one with `prescope train tiny -o FOLDER` and name it 'llapor:FOLDER' instead"
         )
     return path
 
