@@ -121,7 +121,8 @@ def report(rows: list[dict[str, object]], notes: list[str]) -> str:
         "# LLaPor under a shift of domain",
         "",
         "Trained on code without docstrings and comments, scored on held-out files, "
-        f"{BATCH} streams at once. Means over gates and the horizons 1 to 7. Made by `python -m benchmarks.llapor_shift`.",
+        f"{BATCH} streams at once. Means over gates and the horizons 1 to 7. "
+        "Made by `python -m benchmarks.llapor_shift`.",
         "",
         "| text, networks | recall h = 1 | 2 | 3 | 4 | Brier skill | token ECE | event error | count error |",
         "|" + " --- |" * 9,
