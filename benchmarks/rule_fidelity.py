@@ -1,8 +1,8 @@
 """How far each rule's split of a single layer is from the best one, on recorded routing.
 
 ``python -m benchmarks.rule_fidelity`` takes decode steps of ``../shared/traces/gptoss_20b.npz``, cuts them
-into single layers that know nothing beforehand, lets every rule and the exact split (`intra-layer`) plan each,
-and writes ``benchmarks/results/rule_fidelity.csv`` and ``rule_fidelity.md``: time from the gate over the best.
+into single layers that know nothing beforehand, lets every rule and the exact split (`intra-layer`) plan
+each, and writes ``benchmarks/results/rule_fidelity.csv`` and ``.md``: time from the gate over the best.
 Simulated by the exact evaluator on assumed costs, deterministic. The same quantity was measured of peers' own
 code on the same recording, which the table repeats.
 """
