@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 FULL_BATCH = 32
-_SUREST = 1.0 - 1e-6
+SUREST = 1.0 - 1e-6
+"""Nobody is surer than this of a token: a batch of sure tokens must not become certainty by rounding."""
 _LEAST_LOAD = 1e-12
 # Keeps the two numbers where few batches were seen; worth about this many of them.
 _PULL = 4.0
@@ -23,7 +24,7 @@ _FLATTEST = 0.05
 
 def batch_load(probability: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
     """``-sum log(1 - p)`` over tokens, from ``[tokens, ...]``; the rest of the shape stays."""
-    load: npt.NDArray[np.float64] = -np.log1p(-np.minimum(probability, _SUREST)).sum(axis=0, dtype=np.float64)
+    load: npt.NDArray[np.float64] = -np.log1p(-np.minimum(probability, SUREST)).sum(axis=0, dtype=np.float64)
     return load
 
 

@@ -24,7 +24,9 @@ ANCHORS = (4, 8, 16, 32)
 blended; larger batches use the last one."""
 
 EVENT_KNOTS = 31
-_LOWEST, _HIGHEST = -6.0, 3.0
+LOWEST_LOAD, HIGHEST_LOAD = -6.0, 3.0
+"""Logarithms of the loads at the first and the last knot."""
+
 _LEAST_LOAD = 1e-12
 # Outcomes that a knot needs before it is believed as much as independence.
 _PRIOR = 100.0
@@ -43,7 +45,7 @@ def fit_event_curves(
         Of those tokens, ``[tokens, experts]``.
     """
     load, happened, tokens = batches.events(probability, chosen)
-    independent = -np.expm1(-np.exp(np.linspace(_LOWEST, _HIGHEST, EVENT_KNOTS)))
+    independent = -np.expm1(-np.exp(np.linspace(LOWEST_LOAD, HIGHEST_LOAD, EVENT_KNOTS)))
     changes = []
     for anchor in ANCHORS:
         same = tokens == anchor
@@ -87,18 +89,18 @@ class EventCurves:
         """
         load = batch_load(probability)
         expected = probability.sum(axis=0, dtype=np.float64)
-        change = _blend(probability.shape[0]) @ self.changes[source, horizon - 1]
+        change = anchor_weights(probability.shape[0]) @ self.changes[source, horizon - 1]
         needed = -np.expm1(-load) + between_knots(change, _place(load))
         return np.clip(needed, 0.0, np.minimum(expected, 1.0))
 
 
 def _place(load: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     log_load = np.log(np.maximum(load, _LEAST_LOAD))
-    return np.clip((log_load - _LOWEST) / (_HIGHEST - _LOWEST), 0.0, 1.0) * (EVENT_KNOTS - 1)
+    return np.clip((log_load - LOWEST_LOAD) / (HIGHEST_LOAD - LOWEST_LOAD), 0.0, 1.0) * (EVENT_KNOTS - 1)
 
 
-def _blend(tokens: int) -> npt.NDArray[np.float64]:
-    """Weight of each anchor for a batch of ``tokens``: linear in its logarithm, none for one token."""
+def anchor_weights(tokens: int) -> npt.NDArray[np.float64]:
+    """Weight of each anchor for a batch, ``[anchors]``: linear in its logarithm, none for one token."""
     at = np.log([1.0, *ANCHORS])
     units = np.eye(len(ANCHORS))
     where = math.log(max(tokens, 1))

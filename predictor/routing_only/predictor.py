@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,8 @@ import numpy.typing as npt
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.formulation.forecast import Forecast
 from prescope.instances import NOT_RECORDED
-from prescope.predictor.calibration import EventCurves, apply_token_map
+from prescope.predictor.calibration.event_curve import anchor_weights
+from prescope.predictor.routing_only.calibrated import calibrated
 from prescope.predictor.routing_only.model import COST_ROWS, RoutingOnlyModel
 from prescope.predictor.routing_only.scores import head_scores
 from prescope.predictor.rows import forecast_from_rows, ids_of, weights_of
@@ -34,7 +35,6 @@ class RoutingOnly:
 
     def __init__(self, model: RoutingOnlyModel) -> None:
         self._model = model
-        self._events = EventCurves(changes=model.changes)
         self._memory = SequenceMemory(
             prior=model.prior.astype(np.float64), top_k=model.top_k, decays=model.settings.decays
         )
@@ -82,7 +82,9 @@ class RoutingOnly:
     def predict_tokens(self, layer: int, horizon: int) -> FloatArray:
         """Probability that each row chooses each expert, float64 ``[tokens, experts]``."""
         target = check_target(layer, horizon, self._model.layers)
-        return self._rows(layer, horizon, target).astype(np.float64)
+        if horizon > self._model.horizons:
+            return self._beyond(layer, target).astype(np.float64)
+        return self._said(layer)[0][horizon - 1].astype(np.float64)
 
     def predict(self, layer: int, horizon: int) -> Forecast:
         """Forecast of the batch; see `Predictor.predict`."""
@@ -106,24 +108,25 @@ class RoutingOnly:
         return self._forecast(layer, horizon, target)
 
     def _forecast(self, layer: int, horizon: int, target: int) -> Forecast:
-        rows = self._rows(layer, horizon, target)
         if horizon > self._model.horizons:
-            return forecast_from_rows(rows)
-        needed = self._events.apply(layer % self._model.layers, horizon, rows)
-        return Forecast(expected_tokens=rows.sum(axis=0, dtype=np.float64), probability=needed)
+            return forecast_from_rows(self._beyond(layer, target))
+        _, expected, needed = self._said(layer)
+        return Forecast(expected_tokens=expected[horizon - 1], probability=needed[horizon - 1])
 
-    def _rows(self, layer: int, horizon: int, target: int) -> npt.NDArray[np.float32]:
-        model = self._model
-        # Before the first gate of a step the last gate is the previous token's.
-        source = layer % model.layers
-        if horizon > model.horizons:
-            if not model.settings.decays:
-                return np.repeat(model.prior[target][None], self._tokens, axis=0)
-            averages = self._newer if target <= layer else self._older
-            return averages[int(np.argmax(model.settings.decays)), :, target]
-        scores = self._scores.get(layer)
-        if scores is None:
-            before = layer < 0
+    def _beyond(self, layer: int, target: int) -> npt.NDArray[np.float32]:
+        """Rows of a layer that no head reaches."""
+        decays = self._model.settings.decays
+        if not decays:
+            return np.repeat(self._model.prior[target][None], self._tokens, axis=0)
+        averages = self._newer if target <= layer else self._older
+        return averages[int(np.argmax(decays)), :, target]
+
+    def _said(self, layer: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+        """What the heads of a gate say, all horizons: see `calibrated`."""
+        if (said := self._gates.get(layer)) is None:
+            model, before = self._model, layer < 0
+            # Before the first gate of a step the last gate is the previous token's.
+            source = layer % model.layers
             scores = head_scores(
                 source,
                 self._older_ids if before else self._ids,
@@ -137,8 +140,9 @@ class RoutingOnly:
                 model.average[source],
                 model.bias[source],
             )
-            self._scores[layer] = scores
-        return apply_token_map(model.knots[source, horizon - 1], scores[:, horizon - 1])
+            said = calibrated(scores, model.knots[source], model.changes[source], self._anchors)
+            self._gates[layer] = said
+        return said
 
     def _begin(self) -> None:
         """Set aside what the rows' sequences did before this step: forecasts may be asked for late."""
@@ -147,4 +151,5 @@ class RoutingOnly:
         self._ids = np.full_like(self._older_ids, NOT_RECORDED)
         self._weights = np.zeros_like(self._older_weights)
         self._newer = self._older.copy()
-        self._scores: dict[int, npt.NDArray[np.float32]] = {}
+        self._anchors = anchor_weights(self._tokens)
+        self._gates: dict[int, tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]] = {}

@@ -5,12 +5,17 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from linked_traces import linked_trace
 
 from prescope.instances import decode_batches, popularity, prefill
-from prescope.predictor.calibration import apply_token_map
+from prescope.predictor.calibration import ANCHORS, EVENT_KNOTS, EventCurves, apply_token_map
+from prescope.predictor.calibration.event_curve import anchor_weights
+from prescope.predictor.calibration.token_map import KNOTS
 from prescope.predictor.replay import gate, replay
 from prescope.predictor.routing_only import RIDGE, RoutingOnly, RoutingOnlySettings, train_routing_only
+from prescope.predictor.routing_only.calibrated import calibrated
 from prescope.predictor.routing_only.design import Design
 from prescope.predictor.routing_only.history import History
 from prescope.predictor.split import SequenceSplit, split_sequences
@@ -74,6 +79,22 @@ def test_a_gate_says_what_was_fitted(name, models, trace):
                 forecast = predictor.predict_next(layer, horizon)
                 wanted = np.stack([plain[one][layer, horizon][token] for one in (1, 4)])
                 assert forecast.expected_tokens == pytest.approx(wanted.sum(axis=0), abs=4e-3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 999), tokens=st.sampled_from([0, 1, 2, 5, 32, 70]))
+def test_compiled_calibration_is_the_plain_one(seed, tokens):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(0.2, 0.5, (tokens, 2, 5)).astype(np.float32)
+    knots = np.sort(rng.uniform(1e-4, 1 - 1e-4, (2, KNOTS)), axis=1).astype(np.float32)
+    changes = rng.normal(0, 0.1, (2, len(ANCHORS), EVENT_KNOTS)).astype(np.float32)
+    rows, expected, needed = calibrated(scores, knots, changes, anchor_weights(tokens))
+    for horizon in range(2):
+        plain = apply_token_map(knots[horizon], scores[:, horizon])
+        assert rows[horizon] == pytest.approx(plain, abs=1e-5)
+        assert expected[horizon] == pytest.approx(plain.sum(axis=0), abs=1e-4)
+        event = EventCurves(changes=changes[None]).apply(0, horizon + 1, plain)
+        assert needed[horizon] == pytest.approx(event, abs=1e-4)
 
 
 def test_forecasts_asked_for_late_are_the_same(models, trace):
