@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
     "README.md",
     "docs/use-solver.md",
+    "docs/exact-models.md",
     "docs/use-plugin.md",
     "docs/use-inspect.md",
     "docs/extending.md",
