@@ -193,6 +193,7 @@ def run_gate(
         cpu_ns,
         active,
         arrival,
+        site.resident[here],
         site.copy_ns[here],
         max(0, clock[LINK] - gate_ns),
         max(0, clock[HOST_FREE] - gate_ns),

@@ -163,6 +163,7 @@ class OnlineStep:
             free_slots=free if self._host_computes else max(0, free - 1),
             host_computes=self._host_computes,
             future=self._future(layer, gate_ns),
+            pinned=self._resident[max(layer, 0)],
             host_free_ns=max(0, self._host_free_ns - gate_ns),
         )
 

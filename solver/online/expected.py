@@ -8,8 +8,11 @@ from prescope.formulation.demand import IntArray
 from prescope.solver.online.kernel import Answer, Coming, Gate, PolicyCode, decide
 from prescope.solver.online.state import GateDecision, GateState, LayerForecast
 
-LAYERS_AHEAD = 6
-"""Layers that the plan of policy ``expected`` reaches ahead."""
+LAYERS_AHEAD = 12
+"""Layers that the plan of policy ``expected`` reaches ahead, where lookahead and forecasts allow."""
+
+SPREAD = 0.5
+"""Share of independent variance; experts of a layer are not independent: each token takes a fixed number."""
 
 
 class ExpectedPolicy:
@@ -30,7 +33,7 @@ class ExpectedPolicy:
 
     name = "expected"
 
-    def __init__(self, *, ahead: int = LAYERS_AHEAD, spread: float = 0.0) -> None:
+    def __init__(self, *, ahead: int = LAYERS_AHEAD, spread: float = SPREAD) -> None:
         if ahead < 1:
             raise ValueError(f"expected ahead >= 1, got {ahead}")
         if not 0.0 <= spread <= 1.0:
@@ -61,6 +64,7 @@ def decide_by(code: PolicyCode, state: GateState) -> GateDecision:
         state.cpu_ns,
         state.active,
         state.arrival_ns,
+        np.zeros(experts, dtype=np.bool_) if state.pinned is None else state.pinned,
         state.copy_ns,
         state.link_free_ns,
         state.host_free_ns,

@@ -49,6 +49,7 @@ class Gate(NamedTuple):
     cpu_ns: IntArray
     active: BoolArray
     arrival_ns: IntArray
+    pinned: BoolArray
     copy_ns: int
     link_free_ns: int
     host_free_ns: int
@@ -128,9 +129,12 @@ def decide(gate: Gate, coming: Coming, code: PolicyCode, answer: Answer) -> tupl
     elif not every:
         copies = _best_split(end_ns, link_ns, tables, coming, gate.free_slots, look)
     gpu = cpu = 0
-    for rank in range(demoted[copies], ready.shape[0]):
-        answer.gpu[gpu] = ready[rank]
-        gpu += 1
+    # Experts in slots first: the sooner they are done, the sooner the link has their slots.
+    for pinned in (False, True):
+        for rank in range(demoted[copies], ready.shape[0]):
+            if gate.pinned[ready[rank]] == pinned:
+                answer.gpu[gpu] = ready[rank]
+                gpu += 1
     for rank in range(waited[copies]):
         answer.gpu[gpu] = late[rank]
         gpu += 1

@@ -91,7 +91,11 @@ class SplitPolicy:
         copies = self._choose(state, outlook, end_ns, link_ns)
         wait, demote = int(waited[copies]), int(demoted[copies])
         demand = tuple(missing[:copies].tolist())
-        gpu = (*ready[demote:].tolist(), *late[:wait].tolist(), *demand)
+        kept = ready[demote:]
+        if state.pinned is not None:
+            # Experts in slots first: the sooner they are done, the sooner the link has their slots.
+            kept = kept[np.argsort(state.pinned[kept], kind="stable")]
+        gpu = (*kept.tolist(), *late[:wait].tolist(), *demand)
         cpu = (*missing[copies:].tolist(), *late[wait:].tolist(), *ready[:demote].tolist())
         lead_ns = int(end_ns[copies] - link_ns[copies])
         wishes = self.wishes(state, outlook, lead_ns) if outlook else ()

@@ -60,6 +60,8 @@ class GateState:
         Whether the host can run experts in place.
     future
         Forecasts of the next layers in order, as far as the lookahead allows.
+    pinned
+        Experts that hold no slot, bool; ``None`` where every expert on the device holds one.
     host_free_ns
         When the host can start its first expert of this layer: it may still be at work on predictions.
     """
@@ -76,6 +78,7 @@ class GateState:
     host_computes: bool
     future: tuple[LayerForecast, ...]
     host_free_ns: int = 0
+    pinned: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
