@@ -15,26 +15,24 @@ def selection_columns(ids: Tensor, weights: Tensor | None, experts: int) -> Tens
     rows, top_k = ids.shape
     usual = top_k / experts
     size = max(usual * (1.0 - usual), 1e-6) ** 0.5
+    # The last column takes what was not recorded and is cut off.
     columns = torch.zeros(rows, 2 * experts + 1)
-    # Column -1 takes what was not recorded and is cut off.
-    columns.scatter_(1, torch.where(ids < 0, 2 * experts, ids), 1.0 / size)
+    missing = ids < 0
+    gaps = bool(missing.any())
+    columns.scatter_(1, ids.masked_fill(missing, 2 * experts) if gaps else ids, 1.0 / size)
     if weights is not None:
-        share = weights.float() / weights.float().sum(dim=1, keepdim=True).clamp_min(1e-12)
-        columns.scatter_(1, torch.where(ids < 0, 2 * experts, ids + experts), share * (top_k / size))
+        scales = weights.float()
+        share = scales * (top_k / size) / scales.sum(dim=1, keepdim=True).clamp_min(1e-12)
+        shifted = ids + experts
+        columns.scatter_(1, shifted.masked_fill_(missing, 2 * experts) if gaps else shifted, share)
     return columns[:, :-1]
 
 
-def source_rows(
-    main: Tensor, rest: Tensor, history: Tensor, trend: Tensor, known: Tensor, *, gain: Tensor
-) -> Tensor:
-    """Join the columns: main input, the rest of the gate, history, moving average, whether both are known.
+def past_columns(history: Tensor, trend: Tensor, known: Tensor, *, gain: Tensor) -> Tensor:
+    """What a row's sequence showed before: history, moving average, whether both are known.
 
     Parameters
     ----------
-    main
-        Components of the gating input, or of the token before the first gate, ``[rows, components]``.
-    rest
-        `selection_columns`, or whether the token is known, ``[rows, any]``.
     history, trend
         Of each row's previous token, ``[rows, history]`` and ``[rows, trend]``.
     known
@@ -42,7 +40,22 @@ def source_rows(
     gain
         Brings the moving average to unit size, ``[trend]``.
     """
-    return torch.cat([main, rest, history * known, trend * gain * known, known], dim=1)
+    return torch.cat([history * known, trend * gain * known, known], dim=1)
+
+
+def source_rows(main: Tensor, rest: Tensor, past: Tensor) -> Tensor:
+    """Join the columns that a source's network sees.
+
+    Parameters
+    ----------
+    main
+        Components of the gating input, or of the token before the first gate, ``[rows, components]``.
+    rest
+        `selection_columns`, or whether the token is known, ``[rows, any]``.
+    past
+        `past_columns`.
+    """
+    return torch.cat([main, rest, past], dim=1)
 
 
 def chosen(ids: Tensor, experts: int) -> Tensor:

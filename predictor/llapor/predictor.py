@@ -13,11 +13,10 @@ from prescope.formulation.demand import FloatArray, IntArray
 from prescope.formulation.forecast import Forecast
 from prescope.predictor.calibration import batch_probability
 from prescope.predictor.llapor.calibrate import expected_and_load
-from prescope.predictor.llapor.features import selection_columns, source_rows
+from prescope.predictor.llapor.features import past_columns, selection_columns, source_rows
 from prescope.predictor.llapor.memory import HistoryMemory
 from prescope.predictor.llapor.model import LlaporModel
 from prescope.predictor.llapor.network import SourceNetwork
-from prescope.predictor.llapor.rows import Histories
 from prescope.predictor.shares import check_target, forecast_from_shares
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ _NOTHING_KNOWN = -2.0
 class Step:
     """What the gates of one step have shown."""
 
-    def __init__(self, tokens: int, sequences: IntArray, past: Histories, token_part: Tensor) -> None:
+    def __init__(self, tokens: int, sequences: IntArray, past: Tensor, token_part: Tensor) -> None:
         self.tokens, self.sequences, self.past = tokens, sequences, past
         # Per source: main input, and what was chosen; before the first gate, whether the token is known.
         self.seen: dict[int, tuple[Tensor, Tensor, Tensor | None]] = {
@@ -183,7 +182,9 @@ class Llapor:
         named = None if token_ids is None else torch.from_numpy(np.asarray(token_ids, dtype=np.int64))
         with torch.inference_mode():
             part = self._model.basis.token_components(named, tokens)
-            return Step(tokens, sequences, self._memory.recall(sequences), part)
+            found = self._memory.recall(sequences)
+            past = past_columns(found.last, found.trend, found.known, gain=self._model.basis.trend_scale)
+            return Step(tokens, sequences, past, part)
 
     def _sums(self, logits: Tensor, source: int) -> tuple[FloatArray, FloatArray]:
         """Expected tokens and batch probabilities of all horizons, ``[horizons, experts]`` each."""
@@ -202,12 +203,12 @@ class Llapor:
                 main, rest, scales = step.seen[source]
                 if source:
                     rest = selection_columns(rest, scales, self._model.facts.experts)
-                past = step.past
-                rows = source_rows(
-                    main, rest, past.last, past.trend, past.known, gain=self._model.basis.trend_scale
-                )
+                rows = source_rows(main, rest, step.past)
                 logits = self._networks[source](rows)
+                if not bool(logits.sum().isfinite()):
+                    logits = torch.nan_to_num(logits, nan=_NOTHING_KNOWN, posinf=30.0, neginf=-30.0)
+                    rows = torch.nan_to_num(rows)
                 if self._tuner is not None:
                     step.rows[source] = rows
-                step.logits[source] = torch.nan_to_num(logits, nan=_NOTHING_KNOWN, posinf=30.0, neginf=-30.0)
+                step.logits[source] = logits
             return step.logits[source]

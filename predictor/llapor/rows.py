@@ -11,7 +11,7 @@ from torch import Tensor
 
 from prescope.instances import RoutingTrace
 from prescope.predictor.llapor.basis import Basis
-from prescope.predictor.llapor.features import selection_columns, source_rows
+from prescope.predictor.llapor.features import past_columns, selection_columns, source_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -148,9 +148,8 @@ class SourceData:
         known = self._past.known[at]
         if forget is not None:
             known = torch.where(forget[:, None], 0.0, known)
-        return source_rows(
-            self.main[at], rest, self._past.last[at], self._past.trend[at], known, gain=self._gain
-        )
+        past = past_columns(self._past.last[at], self._past.trend[at], known, gain=self._gain)
+        return source_rows(self.main[at], rest, past)
 
     def target_ids(self, at: Tensor, horizons: int) -> Tensor:
         """Experts of the coming layers, int64 ``[rows, horizons, top_k]``."""

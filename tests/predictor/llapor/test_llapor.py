@@ -81,7 +81,7 @@ def test_inside_a_prompt_only_the_first_row_has_a_past():
     pasts = []
     for step, layer in replay(predictor, trace, [*prefill(trace, 2), *decode_batches(trace, 2)]):
         if layer < 0:
-            pasts.append((len(step.rows), predictor._step.past.known[:, 0].tolist()))
+            pasts.append((len(step.rows), predictor._step.past[:, -1].tolist()))
     assert pasts == [(8, [0.0] * 8)] + [(2, [1.0, 1.0])] * 4
 
 
