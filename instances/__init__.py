@@ -10,6 +10,7 @@ from prescope.instances.instance_file import InstanceFile, instance_digest, read
 from prescope.instances.library import (
     LibraryEntry,
     library_root,
+    library_sets,
     list_library,
     load_library_instance,
     load_library_plan,
@@ -20,6 +21,7 @@ from prescope.instances.plan_file import PlanFile, read_plan, write_plan
 from prescope.instances.provenance import Bounds, Provenance
 from prescope.instances.residents import choose_residents
 from prescope.instances.routing_trace import NOT_RECORDED, Phase, RoutingTrace, TraceMeta
+from prescope.instances.shallow_residents import favour_shallow
 from prescope.instances.synthetic import (
     SyntheticSettings,
     synthetic_demand,
@@ -60,9 +62,11 @@ __all__ = [
     "build_instances",
     "choose_residents",
     "decode_batches",
+    "favour_shallow",
     "fitted_recipe",
     "instance_digest",
     "library_root",
+    "library_sets",
     "list_library",
     "load_library_instance",
     "load_library_plan",

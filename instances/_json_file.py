@@ -20,6 +20,7 @@ from prescope.instances._cost_schema import COSTS_FORMAT, CostDocument
 from prescope.instances._schema import (
     INSTANCE_FORMAT,
     LIBRARY_FORMAT,
+    LIBRARY_VERSION,
     PLAN_FORMAT,
     VERSION,
     InstanceDocument,
@@ -38,6 +39,8 @@ _FORMATS: dict[type[Any], str] = {
     LibraryDocument: LIBRARY_FORMAT,
     CostDocument: COSTS_FORMAT,
 }
+_VERSIONS = {LIBRARY_FORMAT: LIBRARY_VERSION}
+_OLDER = "It was written by an older prescope: write it again with this one"
 _READ_WITH = {
     INSTANCE_FORMAT: "read_instance",
     PLAN_FORMAT: "read_plan",
@@ -146,14 +149,16 @@ def _check_header(path: str | os.PathLike[str], text: bytes, kind: type[Document
         other = _READ_WITH.get(header.format) if isinstance(header.format, str) else None
         remedy = f"Read it with prescope.instances.{other}" if other else "Name a file that prescope wrote"
         raise InstanceFileError(path, "format", f"expected {wanted!r}, got {got}", remedy)
-    version = header.version
+    version, current = header.version, _VERSIONS.get(wanted, VERSION)
     if isinstance(version, bool) or not isinstance(version, int):
         got = f"a {type(version).__name__}"
-        raise InstanceFileError(path, "version", f"expected {VERSION}, got {got}", _BY_HAND)
-    if version != VERSION:
+        raise InstanceFileError(path, "version", f"expected {current}, got {got}", _BY_HAND)
+    if version != current:
         got = str(version) if abs(version) < 10**9 else "a huge number"
-        remedy = "It was written by a newer prescope: upgrade" if version > VERSION else _BY_HAND
-        raise InstanceFileError(path, "version", f"expected {VERSION}, got {got}", remedy)
+        remedy = "It was written by a newer prescope: upgrade" if version > current else _BY_HAND
+        if 0 < version < current:
+            remedy = _OLDER
+        raise InstanceFileError(path, "version", f"expected {current}, got {got}", remedy)
 
 
 def _decode(path: str | os.PathLike[str], text: bytes, kind: type[Any], remedy: str) -> Any:

@@ -1,4 +1,4 @@
-"""The layout of the JSON files, version 1. Changing anything here is a new version."""
+"""The layout of the JSON files. Changing anything here is a new version of its kind of file."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ INSTANCE_FORMAT: Literal["prescope-instance"] = "prescope-instance"
 PLAN_FORMAT: Literal["prescope-plan"] = "prescope-plan"
 LIBRARY_FORMAT: Literal["prescope-library"] = "prescope-library"
 VERSION: Literal[1] = 1
+LIBRARY_VERSION: Literal[2] = 2
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 Note = Annotated[str, Meta(max_length=MAX_NOTE)]
@@ -186,6 +187,15 @@ class PlanDocument(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     plan: PlanRecord
 
 
+class EntryBounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is known about the smallest makespan; upper is that of the plan stored beside the instance."""
+
+    lower_ns: Total | None
+    lower_by: Note | None
+    upper_ns: Total | None
+    upper_by: Note | None
+
+
 class EntryRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`prescope.instances.LibraryEntry`."""
 
@@ -195,17 +205,18 @@ class EntryRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     layers: Index
     experts: Index
     tokens: Tokens
+    slots: Index
     optimum_ns: Total | None
-    lower_bound_ns: Total | None
-    best_ns: Total | None
-    best_by: Note | None
+    optimum_by: Note | None
+    bounds: EntryBounds
     sha256: Digest
+    plan_sha256: Digest | None
 
 
 class LibraryDocument(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The library's index."""
 
     format: Literal["prescope-library"]
-    version: Literal[1]
+    version: Literal[2]
     sha256: Digest
     entries: list[EntryRecord]

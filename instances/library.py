@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
@@ -37,14 +38,16 @@ class LibraryEntry:
         Its file, relative to the library, with ``/``.
     layers, experts, tokens
         Size of the problem.
-    optimum_ns
-        Proven optimum; ``None`` when none is known.
-    lower_bound_ns
-        Best proven lower bound; ``None`` when none is known.
+    slots
+        Device buffers for copied experts.
+    optimum_ns, optimum_by
+        Proven optimum and who proved it; ``None`` when none is known.
+    lower_bound_ns, lower_bound_by
+        Best proven lower bound and who proved it; ``None`` when none is known.
     best_ns, best_by
         Makespan of the best plan stored beside it and the method that made it; ``None`` without a plan.
-    sha256
-        Checksum of the instance file.
+    sha256, plan_sha256
+        Checksums of the instance file and of the plan file (``None`` without a plan).
     """
 
     name: str
@@ -53,13 +56,22 @@ class LibraryEntry:
     layers: int
     experts: int
     tokens: int
+    slots: int
     optimum_ns: int | None
+    optimum_by: str | None
     lower_bound_ns: int | None
+    lower_bound_by: str | None
     best_ns: int | None
     best_by: str | None
     sha256: str
+    plan_sha256: str | None
 
     def __post_init__(self) -> None:
+        if len({self.best_ns is None, self.best_by is None, self.plan_sha256 is None}) != 1:
+            raise ValueError(
+                "expected all or none of best_ns, best_by and plan_sha256, got "
+                f"{self.best_ns!r}, {self.best_by!r} and {self.plan_sha256!r}"
+            )
         path = PurePosixPath(self.path)
         if path.parts != (self.set, path.name) or not path.name.endswith(INSTANCE_SUFFIX):
             raise ValueError(
@@ -79,13 +91,24 @@ def library_root() -> Path:
     return Path(str(files("prescope.instances").joinpath("library")))
 
 
-def list_library(root: str | os.PathLike[str] | None = None) -> list[LibraryEntry]:
-    """Entries of a library's index in its order, by default of the package's own library.
+def list_library(
+    root: str | os.PathLike[str] | None = None, *, sets: Iterable[str] | None = None
+) -> list[LibraryEntry]:
+    """Entries of a library's index in its order.
+
+    Parameters
+    ----------
+    root
+        Folder of the library; by default the package's own.
+    sets
+        Only these sets; by default all.
 
     Raises
     ------
     InstanceFileError
         When the index is missing, damaged or against the schema.
+    ValueError
+        When a set does not exist; the message lists those that do.
     """
     path = _root(root) / INDEX
     entries = read_json(path, schema.LibraryDocument, _understand, _express)
@@ -93,7 +116,17 @@ def list_library(root: str | os.PathLike[str] | None = None) -> list[LibraryEntr
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise InstanceFileError(path, "entries", f"expected unique names, got {twice[0]!r} twice", _REBUILD)
-    return list(entries)
+    if sets is None:
+        return list(entries)
+    wanted, known = set(sets), {entry.set for entry in entries}
+    for name in sorted(wanted - known):
+        raise ValueError(f"expected a set among {', '.join(sorted(known))}, got {name!r}")
+    return [entry for entry in entries if entry.set in wanted]
+
+
+def library_sets(root: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
+    """Names of a library's sets in the order of its index; raises like `list_library`."""
+    return tuple(dict.fromkeys(entry.set for entry in list_library(root)))
 
 
 def load_library_instance(name: str, root: str | os.PathLike[str] | None = None) -> InstanceFile:
@@ -106,7 +139,7 @@ def load_library_instance(name: str, root: str | os.PathLike[str] | None = None)
     InstanceFileError
         When its file is not what the index says.
     """
-    return _load(_entry(name, root), _root(root))
+    return load_entry(_entry(name, root), root)
 
 
 def load_library_plan(name: str, root: str | os.PathLike[str] | None = None) -> PlanFile:
@@ -114,10 +147,19 @@ def load_library_plan(name: str, root: str | os.PathLike[str] | None = None) -> 
 
     `verify_library` says whether it costs what it claims.
     """
-    entry = _entry(name, root)
+    return load_entry_plan(_entry(name, root), root)
+
+
+def load_entry_plan(entry: LibraryEntry, root: str | os.PathLike[str] | None = None) -> PlanFile:
+    """The best-known plan of an entry of the index; raises like `load_library_plan`."""
     if entry.best_ns is None:
-        raise ValueError(f"expected an instance with a stored plan, got {name!r} without one")
-    return read_plan(_root(root) / entry.plan_path)
+        raise ValueError(f"expected an instance with a stored plan, got {entry.name!r} without one")
+    path = _root(root) / entry.plan_path
+    file = read_plan(path)
+    if file.sha256 != entry.plan_sha256:
+        problem = f"expected {entry.plan_sha256!r} as the index says, got {file.sha256!r}"
+        raise InstanceFileError(path, "sha256", problem, _REBUILD)
+    return file
 
 
 def write_index(root: str | os.PathLike[str], entries: list[LibraryEntry]) -> str:
@@ -139,8 +181,15 @@ def _entry(name: str, root: str | os.PathLike[str] | None) -> LibraryEntry:
     return entries[name]
 
 
-def _load(entry: LibraryEntry, root: Path) -> InstanceFile:
-    path = root / entry.path
+def load_entry(entry: LibraryEntry, root: str | os.PathLike[str] | None = None) -> InstanceFile:
+    """The instance of an entry of the index.
+
+    Raises
+    ------
+    InstanceFileError
+        When its file is not what the index says.
+    """
+    path = _root(root) / entry.path
     file = read_instance(path)
     found = {
         "sha256": file.sha256,
@@ -148,8 +197,11 @@ def _load(entry: LibraryEntry, root: Path) -> InstanceFile:
         "layers": file.instance.layers,
         "experts": file.instance.experts,
         "tokens": file.instance.demand.batch_tokens,
+        "slots": file.instance.slots,
         "optimum_ns": file.bounds.optimum_ns,
+        "optimum_by": file.bounds.optimum_by,
         "lower_bound_ns": file.bounds.lower_bound_ns,
+        "lower_bound_by": file.bounds.lower_bound_by,
     }
     for field, value in found.items():
         listed = getattr(entry, field.removeprefix("instance."))
@@ -162,13 +214,36 @@ def _load(entry: LibraryEntry, root: Path) -> InstanceFile:
 def _express(entries: tuple[LibraryEntry, ...]) -> schema.LibraryDocument:
     document = schema.LibraryDocument(
         format=schema.LIBRARY_FORMAT,
-        version=schema.VERSION,
+        version=schema.LIBRARY_VERSION,
         sha256="",
-        entries=[schema.EntryRecord(**asdict(entry)) for entry in entries],
+        entries=[_record(entry) for entry in entries],
     )
     return msgspec.structs.replace(document, sha256=digest(document))
 
 
+def _record(entry: LibraryEntry) -> schema.EntryRecord:
+    fields = asdict(entry)
+    bounds = schema.EntryBounds(
+        lower_ns=fields.pop("lower_bound_ns"),
+        lower_by=fields.pop("lower_bound_by"),
+        upper_ns=fields.pop("best_ns"),
+        upper_by=fields.pop("best_by"),
+    )
+    return schema.EntryRecord(bounds=bounds, **fields)
+
+
 def _understand(document: schema.LibraryDocument) -> tuple[LibraryEntry, ...]:
     with at_field("entries"):
-        return tuple(LibraryEntry(**msgspec.structs.asdict(entry)) for entry in document.entries)
+        return tuple(_entry_of(record) for record in document.entries)
+
+
+def _entry_of(record: schema.EntryRecord) -> LibraryEntry:
+    fields = msgspec.structs.asdict(record)
+    bounds = fields.pop("bounds")
+    return LibraryEntry(
+        lower_bound_ns=bounds.lower_ns,
+        lower_bound_by=bounds.lower_by,
+        best_ns=bounds.upper_ns,
+        best_by=bounds.upper_by,
+        **fields,
+    )

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from prescope.formulation import makespan_ns
 from prescope.instances.file_error import InstanceFileError
+from prescope.instances.instance_file import InstanceFile
 from prescope.instances.library import (
     INDEX,
     LibraryEntry,
     library_root,
     list_library,
-    load_library_instance,
-    load_library_plan,
+    load_entry,
+    load_entry_plan,
 )
+from prescope.instances.plan_file import PlanFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +40,21 @@ class LibraryFault:
 def verify_library(
     root: str | os.PathLike[str] | None = None,
     *,
+    sets: Iterable[str] | None = None,
     progress: Callable[[int, int, LibraryEntry], None] | None = None,
 ) -> tuple[LibraryFault, ...]:
     """Read every file of a library again and evaluate every stored plan.
 
     A plan is refused when the evaluator's makespan differs from what the plan or the index claims, when it
     is for another instance, or when it beats a bound said to be proved. The bounds themselves are not
-    proved again.
+    proved again: `prescope.library_check.check_library` does that.
 
     Parameters
     ----------
     root
         Folder of the library; by default the package's own.
+    sets
+        Only these sets; by default all.
     progress
         Called before each entry with its number, the number of entries and the entry.
 
@@ -62,32 +67,56 @@ def verify_library(
     ------
     InstanceFileError
         When the index itself cannot be read.
+    ValueError
+        When a set does not exist.
     """
-    folder = library_root() if root is None else Path(root)
-    entries = list_library(folder)
+    entries = list_library(root, sets=sets)
     faults: list[LibraryFault] = []
     for number, entry in enumerate(entries):
         if progress is not None:
             progress(number, len(entries), entry)
         try:
-            _verify(entry, folder)
+            verify_entry(entry, root)
         except ValueError as error:
             faults.append(LibraryFault(name=entry.name, problem=str(error)))
+    return (*faults, *unlisted_files(root))
+
+
+def unlisted_files(root: str | os.PathLike[str] | None = None) -> tuple[LibraryFault, ...]:
+    """JSON files in a library's folder that its index does not list."""
+    folder = library_root() if root is None else Path(root)
+    entries = list_library(folder)
     known = {entry.path for entry in entries} | {e.plan_path for e in entries if e.best_ns is not None}
-    for path in sorted(folder.rglob("*.json*")):
-        place = path.relative_to(folder).as_posix()
-        if place not in known and place != INDEX:
-            faults.append(LibraryFault(name=place, problem="expected the index to list this file, got none"))
-    return tuple(faults)
+    places = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.json*"))]
+    return tuple(
+        LibraryFault(name=place, problem="expected the index to list this file, got none")
+        for place in places
+        if place not in known and place != INDEX
+    )
 
 
-def _verify(entry: LibraryEntry, folder: Path) -> None:
-    instance = load_library_instance(entry.name, folder).instance
-    lower_ns, optimum_ns = entry.lower_bound_ns, entry.optimum_ns
+def verify_entry(
+    entry: LibraryEntry, root: str | os.PathLike[str] | None = None
+) -> tuple[InstanceFile, PlanFile | None]:
+    """Read an entry's files and hold them to the index; see `verify_library`.
+
+    Returns
+    -------
+    file, plan
+        What was read; ``None`` where no plan is stored.
+
+    Raises
+    ------
+    ValueError
+        Saying what was expected and what was got.
+    """
+    folder = library_root() if root is None else Path(root)
+    problem_file = load_entry(entry, folder)
+    instance = problem_file.instance
     if entry.best_ns is None:
-        return
+        return problem_file, None
     path = folder / entry.plan_path
-    file = load_library_plan(entry.name, folder)
+    file = load_entry_plan(entry, folder)
     file.require_instance(instance)
     cost_ns = makespan_ns(instance, file.plan)
     info = file.plan.info
@@ -98,7 +127,8 @@ def _verify(entry: LibraryEntry, folder: Path) -> None:
     if info.method != entry.best_by:
         problem = f"expected method {entry.best_by!r} as the index says, got {info.method!r}"
         raise InstanceFileError(path, "plan.info.method", problem, "Correct the index")
-    for bound, value_ns in (("lower bound", lower_ns), ("optimum", optimum_ns)):
+    for bound, value_ns in (("lower bound", entry.lower_bound_ns), ("optimum", entry.optimum_ns)):
         if value_ns is not None and cost_ns < value_ns:
             problem = f"expected at least the {bound} of {value_ns} ns, got {cost_ns} ns"
             raise InstanceFileError(path, "plan", problem, "The bound is not valid: correct it")
+    return problem_file, file

@@ -14,17 +14,39 @@ AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON (docs/json.
 
 
 @app.command("list", short_help="List the library.")
-def list_(as_json: AsJson = False) -> None:
+def list_(
+    sets: Annotated[list[str] | None, typer.Argument(metavar="[SET]...", help="Only these sets.")] = None,
+    as_json: AsJson = False,
+) -> None:
     """List the library with its bounds and best known plans."""
     from prescope.commands.output import console, print_json
     from prescope.instances import library_root, list_library
     from prescope.report import library_table
 
-    root, entries = library_root(), list_library()
+    root, entries = library_root(), list_library(sets=sets or None)
     if as_json:
-        print_json([{**asdict(entry), "path": str(root / entry.path)} for entry in entries])
+        print_json(
+            [
+                {**asdict(entry), "path": str(root / entry.path), "plan_path": str(root / entry.plan_path)}
+                for entry in entries
+            ]
+        )
     else:
         console().print(library_table(entries))
+
+
+@app.command("sets", short_help="List the library's sets.")
+def sets(as_json: AsJson = False) -> None:
+    """List the library's sets: what they are, how large, how much of them is proved."""
+    from prescope.commands.output import console, print_json
+    from prescope.instances import library_root, list_library
+    from prescope.report.library_sets import set_lines, sets_table
+
+    lines = set_lines(list_library(), library_root())
+    if as_json:
+        print_json([asdict(line) for line in lines])
+    else:
+        console().print(sets_table(lines))
 
 
 @app.command("show")
@@ -96,32 +118,22 @@ def verify(
     instances: Annotated[
         list[str] | None, typer.Argument(help="Files or names; without any, the whole library.")
     ] = None,
+    only: Annotated[list[str] | None, typer.Option("--set", help="Only this set (repeatable).")] = None,
+    proofs: Annotated[
+        bool, typer.Option("--proofs/--no-proofs", help="Prove the bounds again (minutes), or not (seconds).")
+    ] = True,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Read instances again, re-evaluate their stored plans and compare costs and bounds."""
-    from prescope.commands.output import console, print_json, working
-    from prescope.commands.sources import open_instance
-    from prescope.instances import list_library, verify_library
+    """Read instances again, re-evaluate their stored plans, and prove their bounds again.
 
-    problems: list[dict[str, str]] = []
-    if instances:
-        for name in instances:
-            try:
-                open_instance(name)
-            except ValueError as error:
-                problems.append({"name": name, "problem": str(error)})
-        checked = len(instances)
-    else:
-        with working("verifying the library"):
-            problems = [{"name": fault.name, "problem": fault.problem} for fault in verify_library()]
-        checked = len(list_library())
-    if as_json:
-        print_json({"checked": checked, "problems": problems})
-    else:
-        for entry in problems:
-            console().print(f"{entry['name']}: {entry['problem']}", markup=False, soft_wrap=True)
-        console().print(f"{checked} checked, {len(problems)} problems", markup=False)
-    if problems:
+    Files outside the library have no stored plan: they are read and their checksum is checked.
+    """
+    from prescope.commands.library_check import check_named, print_checks
+
+    checks = check_named(instances, sets=only, proofs=proofs, jobs=jobs)
+    print_checks(checks, as_json=as_json)
+    if any(check.problem is not None for check in checks):
         raise typer.Exit(1)
 
 

@@ -19,6 +19,7 @@ from json_contract import (
     InspectTrace,
     InstanceShow,
     LibraryLine,
+    SetLine,
     Solve,
     Verified,
     Written,
@@ -107,6 +108,25 @@ def test_instances_list_show_and_solve_by_name(answer: Answer) -> None:
     assert first.best_ns is None or solved.makespan_ns >= (first.lower_bound_ns or 0)
 
 
+def test_instances_sets_and_the_list_of_one(answer: Answer) -> None:
+    sets = {line.name: line for line in answer(list[SetLine], "instances", "sets")}
+    lines = answer(list[LibraryLine], "instances", "list", "tiny-proved")
+    tiny = sets["tiny-proved"]
+    assert {line.set for line in lines} == {"tiny-proved"}
+    assert (tiny.instances, tiny.proved, tiny.max_gap) == (len(lines), len(lines), 0.0)
+    assert tiny.about and all(line.optimum_ns == line.best_ns for line in lines)
+
+
+def test_instances_verify_proves_again(answer: Answer) -> None:
+    lines = answer(list[LibraryLine], "instances", "list", "tiny-proved")
+    names = [line.name for line in lines[:2]]
+    found = answer(Verified, "instances", "verify", *names)
+    assert (found.checked, found.problems, found.proved[0].instances) == (2, [], 2)
+    assert found.proved[0].by == lines[0].optimum_by
+    quick = answer(Verified, "instances", "verify", "--set", "tiny-proved", "--no-proofs")
+    assert (quick.checked, quick.proved, quick.problems) == (len(lines), [], [])
+
+
 def test_instances_for_people(capsys: pytest.CaptureFixture[str], instance_path: Path) -> None:
     assert main(["instances", "list"]) == 0
     assert "proven optimal" in capsys.readouterr().out
@@ -116,7 +136,7 @@ def test_instances_for_people(capsys: pytest.CaptureFixture[str], instance_path:
 
 def test_instances_verify_says_no_to_a_changed_file(answer: Answer, instance_path: Path) -> None:
     good = answer(Verified, "instances", "verify", instance_path)
-    assert (good.checked, good.problems) == (1, [])
+    assert (good.checked, good.proved, good.problems) == (1, [], [])
     instance_path.write_text(instance_path.read_text().replace('"slots":', '"slots": 1'))
     bad = answer(Verified, "instances", "verify", instance_path, code=1)
     assert [problem.name for problem in bad.problems] == [str(instance_path)]
@@ -143,6 +163,8 @@ def test_instances_build_from_routing(answer: Answer, tmp_path: Path) -> None:
         (["solve", "INSTANCE", "--nope"], "No such option: --nope"),
         (["solve", "INSTANCE", "-o", "/nowhere/plan.json"], "/nowhere"),
         (["instances", "show", "no-such-name"], "`prescope instances list`"),
+        (["instances", "list", "disc"], "expected a set among"),
+        (["instances", "verify", "x.json", "--set", "disk"], "got both"),
         (["inspect", "nowhere.json"], "expected a file, got none"),
         (["inspect", "INSTANCE"], "`prescope solve` plans it"),
         (["inspect", "PLAN"], "name its file with --instance"),

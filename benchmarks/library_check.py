@@ -1,0 +1,123 @@
+"""Quick gap table of the library: every rule and dp on every instance, per set and method.
+
+    python -m benchmarks.library_check [SET ...]
+
+Writes ``benchmarks/results/library_check.csv`` (one line per instance) and prints a markdown table of mean and
+largest gap to the stored lower bound. Instances with predicted demand are planned with known demand here.
+
+An instance *discriminates* when the second best of the rules is more than 1 % behind the best one, or the
+gap between the best stored plan and the stored bound is above 0.1 %. Rules are all registered methods except
+the extremes `cpu-only` and `on-demand` and the exact methods, which are given no time here; equal results
+count as one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from pathlib import Path
+from statistics import mean
+
+from prescope.instances import LibraryEntry, list_library, load_library_instance
+from prescope.solver import SolverError, methods, solve
+
+EXTREMES = ("cpu-only", "on-demand")
+EXACT = ("cp-sat", "cp-sat-table", "milp", "milp-fluid")
+APART = 0.01
+OPEN = 0.001
+RESULTS = Path(__file__).parent / "results" / "library_check.csv"
+
+
+def rules() -> tuple[str, ...]:
+    """Return the methods that are compared."""
+    return tuple(name for name in methods() if name not in EXACT)
+
+
+def measure(entry: LibraryEntry) -> dict[str, int | None]:
+    """Return the makespan of every rule; ``None`` where it does not apply."""
+    instance = load_library_instance(entry.name).instance
+    found: dict[str, int | None] = {}
+    for name in rules():
+        if name == "cpu-only" and not instance.host_computes:
+            found[name] = None
+            continue
+        try:
+            found[name] = solve(instance, method=name).makespan_ns
+        except SolverError as error:
+            print(f"{entry.name} {name}: {error}", file=sys.stderr)
+            found[name] = None
+    return found
+
+
+def discriminates(entry: LibraryEntry, found: dict[str, int | None]) -> bool:
+    """Whether methods differ by more than 1 %, or the best plan is open by more than 0.1 %."""
+    values = sorted(v for name, v in found.items() if v is not None and name not in EXTREMES)
+    apart = len(values) > 1 and values[1] > values[0] * (1 + APART)
+    return apart or _gap(entry.upper_ns, entry.lower_bound_ns) > OPEN
+
+
+def _gap(value_ns: int | None, bound_ns: int | None) -> float:
+    if value_ns is None or bound_ns is None or value_ns == bound_ns:
+        return 0.0
+    return (value_ns - bound_ns) / max(bound_ns, 1)
+
+
+def main() -> int:
+    """Measure, write and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sets", nargs="*", help="by default all")
+    arguments = parser.parse_args()
+    entries = [entry for entry in list_library() if not arguments.sets or entry.set in arguments.sets]
+    lines, bad = [], 0
+    for number, entry in enumerate(entries):
+        found = measure(entry)
+        below = [
+            name for name, value in found.items() if value is not None and value < (entry.lower_bound_ns or 0)
+        ]
+        for name in below:
+            bad += 1
+            print(f"BOUND VIOLATED: {entry.name} by {name}", file=sys.stderr)
+        for name, value in found.items():
+            if value is not None and value < (entry.upper_ns or 0):
+                print(
+                    f"better than stored: {entry.name} by {name}: {value} < {entry.upper_ns}", file=sys.stderr
+                )
+        lines.append(
+            {
+                "instance": entry.name,
+                "set": entry.set,
+                "slots": entry.slots,
+                "discriminates": int(discriminates(entry, found)),
+                "best": _gap(entry.upper_ns, entry.lower_bound_ns),
+                **{name: None if v is None else _gap(v, entry.lower_bound_ns) for name, v in found.items()},
+            }
+        )
+        if number % 20 == 0:
+            print(f"{number} of {len(entries)}", file=sys.stderr, flush=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    with open(RESULTS, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(lines[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+    names = ("best", *rules())
+    print("| set | instances | discriminate | " + " | ".join(names) + " |")
+    print("|" + "---|" * (len(names) + 3))
+    groups = [
+        (name, [x for x in lines if x["set"] == name]) for name in sorted({str(x["set"]) for x in lines})
+    ]
+    groups += [("all", lines), ("all, >= 2 slots", [x for x in lines if int(str(x["slots"])) >= 2])]
+    for name, mine in groups:
+        cells = []
+        for method in names:
+            gaps = [100 * float(str(x[method])) for x in mine if x[method] is not None]
+            cells.append(f"{mean(gaps):.3f} ({max(gaps):.3f})" if gaps else "-")
+        told = sum(int(str(x["discriminates"])) for x in mine)
+        print(f"| {name} | {len(mine)} | {told} | " + " | ".join(cells) + " |")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
