@@ -2,8 +2,8 @@
 
     python -m benchmarks.library_check [SET ...]
 
-Writes ``benchmarks/results/library_check.csv`` (one line per instance) and prints a markdown table of mean and
-largest gap to the stored lower bound. Instances with predicted demand are planned with known demand here.
+Writes ``benchmarks/results/library_check.csv`` (one line per instance) and prints a markdown table of mean
+and largest gap to the stored lower bound. Instances with predicted demand are planned with known demand here.
 
 An instance *discriminates* when the second best of the rules is more than 1 % behind the best one, or the
 gap between the best stored plan and the stored bound is above 0.1 %. Rules are all registered methods except

@@ -26,8 +26,8 @@ HORIZONS = 4
 def record_tiny_predictions(path: Path, *, predictors: tuple[str, ...] = PREDICTORS) -> None:
     """Write predictions of every predictor, batch and recorded step.
 
-    A predictor sees the prompts and every step before the one it speaks of, as it would at work. Its prior is the
-    popularity in the training sequences.
+    A predictor sees the prompts and every step before the one it speaks of, as it would at work. Its prior
+    is the popularity in the training sequences.
     """
     import torch
 

@@ -36,7 +36,7 @@ from prescope.instances import (
     read_trace,
     synthetic_trace,
 )
-from prescope.instances.library_sets import tiny_trace
+from prescope.instances.library_recipes.sources import tiny_trace
 
 FOLDER = Path(__file__).resolve().parents[1].parent / "shared" / "traces"
 FIELDS = (

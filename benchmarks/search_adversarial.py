@@ -2,10 +2,9 @@
 
     python -m benchmarks.search_adversarial --output instances/data/adversarial.json
 
-Draws `DRAWS` instances of each family and keeps the `KEPT_OPEN` in which dp is farthest above the best plan known
-after CP-SAT,
-and of the others the `KEPT_FAR` in which the better of presched and intra-layer is; none where that rule is within
-`LEAST` of it.
+Draws `DRAWS` instances of each family and keeps the `KEPT_OPEN` in which dp is farthest above the best plan
+known after CP-SAT, and of the others the `KEPT_FAR` in which the better of presched and intra-layer is; none
+where that rule is within `LEAST` of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Set ``adversarial``: small instances that trap a rule or an argument, found by search.
 
-Their durations are small numbers of nanoseconds (read them as microseconds): CP-SAT then proves in a fraction of
-a second what it cannot prove in minutes when the same durations are a thousand times finer.
+Their durations are small numbers of nanoseconds (read them as microseconds): CP-SAT then proves in a
+fraction of a second what it cannot prove in minutes when the same durations are a thousand times finer.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def layer_bits(pattern: str, layers: int) -> tuple[float, ...]:
     if pattern == "ends":
         edge = max(1, layers // 8)
         return tuple(
-            _BITS["high" if l < edge or l >= layers - edge else "middle" if l % 3 == 0 else "low"]
-            for l in range(layers)
+            _BITS["high" if at < edge or at >= layers - edge else "middle" if at % 3 == 0 else "low"]
+            for at in range(layers)
         )
     if pattern == "alternating":
         return tuple(_BITS["high" if layer % 2 == 0 else "low"] for layer in range(layers))
@@ -42,9 +42,9 @@ def layer_bits(pattern: str, layers: int) -> tuple[float, ...]:
 def quantised(model: str, machine: str, pattern: str) -> CostModel:
     """A preset's costs with sizes, and the times to read weights, scaled by each layer's width."""
     chosen = preset(f"{model}@{machine}")
-    costs, tokens_free = chosen.costs, preset(f"{model}@{machine}").shape
+    costs, shape = chosen.costs, chosen.shape
     # What is quoted for MXFP4 is 4.25 bits already.
-    nominal = 8 * tokens_free.expert_bytes / tokens_free.expert_params
+    nominal = 8 * shape.expert_bytes / shape.expert_params
     bits = layer_bits(pattern, costs.layers)
     ratios = [width / nominal for width in bits]
 

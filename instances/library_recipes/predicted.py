@@ -35,8 +35,8 @@ _SYNTHETIC = (
 class NoiseModel:
     """A predictor that names experts, right with a probability that falls with the horizon.
 
-    Every assignment of a token to an expert is kept with probability ``recall ** horizon`` and otherwise goes to
-    an expert drawn by popularity: the counts *named*. A calibrated predictor says of them what
+    Every assignment of a token to an expert is kept with probability ``recall ** horizon`` and otherwise goes
+    to an expert drawn by popularity: the counts *named*. A calibrated predictor says of them what
     `prescope.predictor.StaleGate` says of the experts that its gate named, with the true precision and the
     popularity; an over-confident one takes them for certain.
 
@@ -60,7 +60,7 @@ class NoiseModel:
             raise ValueError(f"expected recall in [0, 1], got {self.recall}")
 
     def predict(self, demand: Demand, shares: FloatArray, horizons: int, seed: int) -> PredictedDemand:
-        """Predict a batch; ``shares`` ``[layers, experts]`` are the shares of tokens that choose each expert."""
+        """Predict a batch; ``shares``, ``[layers, experts]``, of tokens that choose each expert."""
         require_int("horizons", horizons, 1)
         rng = np.random.Generator(np.random.PCG64([seed, 77]))
         expected = np.zeros((horizons, demand.layers, demand.experts))

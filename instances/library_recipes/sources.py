@@ -1,4 +1,4 @@
-"""Where the library's routing comes from: the tiny model's recording, fitted recipes, and the older Zipf one."""
+"""Where the library's routing comes from: the tiny model's recording, fitted recipes, the Zipf recipe."""
 
 from __future__ import annotations
 
