@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -24,6 +24,8 @@ MAX_WEIGHTS_BYTES = 1 << 31
 _JSON, _WEIGHTS = "predictor.json", "weights.safetensors"
 _OURS = {"format", "version", "kind", "weights_sha256", "sha256"}
 _AGAIN = "train again, or fetch the folder again"
+
+_Nanoseconds = Annotated[int, msgspec.Meta(ge=-(10**15), le=10**15)]
 
 Content = TypeVar("Content")
 Arrays = dict[str, npt.NDArray[Any]]
@@ -123,6 +125,14 @@ def exactly(kind: type[Content], value: Any) -> Content:
     return content
 
 
+def cost_pairs(value: Any) -> tuple[tuple[int, int], ...]:
+    """Pairs of nanoseconds as JSON holds them; raises ``ValueError`` for anything else."""
+    try:
+        return msgspec.convert(value, tuple[tuple[_Nanoseconds, _Nanoseconds], ...])
+    except msgspec.ValidationError as error:
+        raise ValueError(f"cost_ns: {str(error)[:200]}") from error
+
+
 def _names(kind: type[Any]) -> str:
     return ", ".join(field.name for field in dataclasses.fields(kind))
 
@@ -152,6 +162,8 @@ def _document(path: Path, kinds: Collection[str], fields: Collection[str]) -> di
     if set(document) != wanted:
         odd = str(sorted(set(document) ^ wanted))[:200]
         raise CheckpointError(f"{path}: expected the fields {sorted(wanted)}, differing in {odd}; {_AGAIN}")
+    if not isinstance(document.get("notes", ""), str):
+        raise CheckpointError(f"{path}: expected notes as text, got {str(document['notes'])[:60]}; {_AGAIN}")
     if document["sha256"] != _digest(document):
         got = str(document["sha256"])[:64]
         raise CheckpointError(f"{path}: expected the checksum of the content, got {got}; {_AGAIN}")

@@ -13,12 +13,13 @@ from torch import Tensor
 from prescope.predictor.checkpoint_files import (
     Arrays,
     CheckpointError,
+    cost_pairs,
     exactly,
     read_checkpoint,
     write_checkpoint,
 )
 from prescope.predictor.llapor.basis import Basis
-from prescope.predictor.llapor.model import LlaporModel, ModelFacts, make_network
+from prescope.predictor.llapor.model import LlaporModel, ModelFacts, make_network, network_shapes
 from prescope.predictor.llapor.packing import pack, unpack
 from prescope.predictor.llapor.settings import LlaporSettings
 from prescope.predictor.split import SequenceSplit
@@ -86,7 +87,7 @@ def _model(document: dict[str, Any], arrays: Arrays) -> LlaporModel:
     groups = tuple(document["groups"])
     if len(groups) != layers or not {*groups} <= {"near-input", "middle", "near-output"}:
         raise ValueError(f"groups {groups}, expected one for each of {layers} sources")
-    cost_ns = tuple((int(one), int(many)) for one, many in document["cost_ns"])
+    cost_ns = cost_pairs(document["cost_ns"])
     if len(cost_ns) not in (0, layers):
         raise ValueError(f"{len(cost_ns)} costs, expected {layers} or none")
     basis = Basis(**{name: torch.from_numpy(arrays.pop(f"basis.{name}")) for name in _BASIS})
@@ -101,12 +102,15 @@ def _model(document: dict[str, Any], arrays: Arrays) -> LlaporModel:
     _require("prior", prior, (layers, facts.experts))
     networks = []
     for source, group in enumerate(groups):
-        network = make_network(facts, settings, basis, group, source, seed=0)
         prefix = f"networks.{source}."
-        mine = [name for name in arrays if name.startswith(prefix)]
-        network.load_state_dict(
-            {name.removeprefix(prefix): torch.from_numpy(arrays.pop(name)) for name in mine}
-        )
+        mine = {
+            name: arrays.pop(prefix + name) for name in network_shapes(facts, settings, basis, group, source)
+        }
+        # Before anything of that size is made.
+        for name, shape in network_shapes(facts, settings, basis, group, source).items():
+            _require(prefix + name, mine[name], shape)
+        network = make_network(facts, settings, basis, group, source, seed=0)
+        network.load_state_dict({name: torch.from_numpy(array) for name, array in mine.items()})
         networks.append(network.eval().requires_grad_(False))
     if arrays:
         raise ValueError(f"arrays that nothing needs: {', '.join(sorted(arrays)[:4])}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -95,12 +96,25 @@ def make_network(
     """An untrained network of a source."""
     import torch
 
+    built = _how_built(facts, settings, basis, group, source)
+    return SourceNetwork(**built, generator=torch.Generator().manual_seed(seed))
+
+
+def network_shapes(
+    facts: ModelFacts, settings: LlaporSettings, basis: Basis, group: Group, source: int
+) -> dict[str, tuple[int, ...]]:
+    """Shape of every parameter of a source's network; nothing is made."""
+    return SourceNetwork.shapes(**_how_built(facts, settings, basis, group, source))
+
+
+def _how_built(
+    facts: ModelFacts, settings: LlaporSettings, basis: Basis, group: Group, source: int
+) -> dict[str, Any]:
     rest = 2 * facts.experts if source else 1
-    return SourceNetwork(
-        inputs=basis.components + rest + basis.history + basis.trend + 1,
-        main=basis.components,
-        horizons=settings.horizons_of(source, facts.layers),
-        experts=facts.experts,
-        group=settings.middle if group == "middle" else settings.outer,
-        generator=torch.Generator().manual_seed(seed),
-    )
+    return {
+        "inputs": basis.components + rest + basis.history + basis.trend + 1,
+        "main": basis.components,
+        "horizons": settings.horizons_of(source, facts.layers),
+        "experts": facts.experts,
+        "group": settings.middle if group == "middle" else settings.outer,
+    }

@@ -60,6 +60,24 @@ class SourceNetwork(nn.Module):
             self.gate = weights(width, main)
             self.gate_bias = nn.Parameter(torch.zeros(width))
 
+    @staticmethod
+    def shapes(
+        *, inputs: int, main: int, horizons: int, experts: int, group: GroupSettings
+    ) -> dict[str, tuple[int, ...]]:
+        """Shape of every parameter of such a network, to compare files with before one is made."""
+        width, outputs = group.hidden, horizons * experts
+        found: dict[str, tuple[int, ...]] = {
+            "linear": (outputs, main),
+            "bias": (outputs,),
+            "enter": (width, inputs),
+            "enter_bias": (width,),
+            "leave": (outputs, width),
+        }
+        if group.kind == "gated" and width > 0:
+            found |= {"first": (width, width), "second": (width, width), "gate": (width, main)}
+            found |= dict.fromkeys(("first_bias", "second_bias", "gate_bias"), (width,))
+        return found
+
     def start_from(self, linear: Tensor, bias: Tensor) -> None:
         """Set the linear part: ``[horizons * experts, main]`` and ``[horizons * experts]``."""
         with torch.no_grad():

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from prescope.predictor.checkpoint_files import CheckpointError, exactly, read_checkpoint, write_checkpoint
+from prescope.predictor.checkpoint_files import (
+    CheckpointError,
+    cost_pairs,
+    exactly,
+    read_checkpoint,
+    write_checkpoint,
+)
 from prescope.predictor.routing_only.model import RoutingOnlyModel, shapes
 from prescope.predictor.routing_only.settings import RoutingOnlySettings
 from prescope.predictor.split import SequenceSplit
@@ -76,7 +82,7 @@ def load_routing_only(folder: str | os.PathLike[str]) -> RoutingOnlyModel:
             top_k=shape.top_k,
             settings=settings,
             split=exactly(SequenceSplit, document["split"]),
-            cost_ns=tuple((int(one), int(many)) for one, many in document["cost_ns"]),
+            cost_ns=cost_pairs(document["cost_ns"]),
             **arrays,
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -96,7 +96,7 @@ def test_hostile_folders_are_refused(folder: Path, monkeypatch: pytest.MonkeyPat
         (folder / "predictor.json").write_text(text)
         refused(folder, message)
     write_checkpoint(folder, "test", DOCUMENT, save({"a": np.array([np.nan], dtype=np.float32)}))
-    refused(folder, "expected finite float16 or float32, got others in 'a'")
+    refused(folder, "got others in 'a'")
     write_checkpoint(folder, "test", DOCUMENT, save({"a": np.arange(3)}))
     refused(folder, "got others in 'a'")
     write_checkpoint(folder, "test", DOCUMENT, b"\xff" * 100)

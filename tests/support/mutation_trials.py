@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import checkpoint_trials
 import json_trials
 import log_trials
 import trace_trials
@@ -32,6 +33,11 @@ TRIALS: dict[str, Callable[[Path], Attempt]] = {
     "trace: meta": trace_trials.meta_trial,
     "foreign trace: arrays": partial(trace_trials.array_trial, foreign=True),
     **{f"{kind} log: bytes": partial(log_trials.byte_trial, kind) for kind in log_trials.KINDS},
+    **{
+        f"{kind} checkpoint: {way}": partial(checkpoint_trials.trial, kind, way)
+        for kind in checkpoint_trials.KINDS
+        for way in ("bytes", "structure", "arrays")
+    },
     **{f"{kind} log: structure": partial(log_trials.structure_trial, kind) for kind in log_trials.KINDS},
 }
 

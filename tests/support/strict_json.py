@@ -14,14 +14,21 @@ def strict_json(data: bytes) -> Any:
         raise ValueError("nested too deeply") from error
 
 
-def same_json(left: Any, right: Any) -> bool:
-    """Whether two documents are equal, types included: 1, 1.0 and true are three things."""
-    if type(left) is not type(right):
+def same_json(left: Any, right: Any, *, numbers: bool = False) -> bool:
+    """Whether two documents are equal, types included: 1, 1.0 and true are three things.
+
+    ``numbers`` takes 1 and 1.0 as the same number.
+    """
+    both = {type(left), type(right)}
+    if len(both) > 1 and not (numbers and both == {int, float}):
         return False
     if isinstance(left, dict):
-        return left.keys() == right.keys() and all(same_json(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(
+            same_json(left[key], right[key], numbers=numbers) for key in left
+        )
     if isinstance(left, list):
-        return len(left) == len(right) and all(map(same_json, left, right))
+        pairs = zip(left, right, strict=True) if len(left) == len(right) else [(0, 1)]
+        return all(same_json(one, other, numbers=numbers) for one, other in pairs)
     return bool(left == right)
 
 
