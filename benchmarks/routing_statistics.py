@@ -11,7 +11,7 @@ decoded tokens:
 - reuse 1, 8: share of a token's experts that the token 1 or 8 steps before chose as well, same layer;
 - blind: the same share for two unrelated tokens (what popularity alone gives);
 - cross: share of a layer's experts found among the top-k of a table of co-occurrence with the experts of the
-  layer before, counted on half of the tokens and judged on the other half; popularity: likewise without table;
+  layer before, counted on half of the tokens and judged on the other; popularity: likewise without table;
 - distinct b8, b32: share of a layer's experts activated by 8 or 32 tokens of different sequences (or of
   moments far apart where there is one sequence).
 """

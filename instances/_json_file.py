@@ -39,7 +39,7 @@ _FORMATS: dict[type[Any], str] = {
     LibraryDocument: LIBRARY_FORMAT,
     CostDocument: COSTS_FORMAT,
 }
-_VERSIONS = {LIBRARY_FORMAT: LIBRARY_VERSION}
+_VERSIONS: dict[str, int] = {LIBRARY_FORMAT: LIBRARY_VERSION}
 _OLDER = "It was written by an older prescope: write it again with this one"
 _READ_WITH = {
     INSTANCE_FORMAT: "read_instance",
