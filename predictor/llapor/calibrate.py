@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from prescope.predictor.calibration import batch_load, batch_share, fit_batch_event
 from prescope.predictor.llapor.features import chosen
@@ -92,4 +91,7 @@ def batches_of(lengths: tuple[int, ...], *, seed: int, rounds: int = 200) -> lis
 
 def expected_and_load(logits: Tensor) -> tuple[Tensor, Tensor]:
     """Expected tokens and `batch_load` of each horizon and expert, ``[horizons, experts]`` each."""
-    return torch.sigmoid(logits).sum(dim=0), functional.softplus(logits).sum(dim=0)
+    probability = torch.sigmoid(logits)
+    # The product of what is missed: past the smallest float an expert is needed for sure anyway.
+    missed = torch.sub(1.0, probability).prod(dim=0)
+    return probability.sum(dim=0), -missed.clamp_min_(1e-37).log_()

@@ -6,25 +6,25 @@ import torch
 from torch import Tensor
 
 
-def selection_columns(ids: Tensor, weights: Tensor | None, experts: int) -> Tensor:
+def selection_columns(ids: Tensor, weights: Tensor | None, experts: int, *, complete: bool = False) -> Tensor:
     """What a gate chose: one-hot sums and routing weights, float32 ``[rows, 2 * experts]``.
 
     Both are scaled to about unit variance, the weights by their share of the row's total, so that models
-    that normalise them and models that do not look the same. Ids below 0 are no choice.
+    that normalise them and models that do not look the same. Ids below 0 are no choice; ``complete`` says
+    that there are none.
     """
     rows, top_k = ids.shape
     usual = top_k / experts
     size = max(usual * (1.0 - usual), 1e-6) ** 0.5
     # The last column takes what was not recorded and is cut off.
     columns = torch.zeros(rows, 2 * experts + 1)
-    missing = ids < 0
-    gaps = bool(missing.any())
-    columns.scatter_(1, ids.masked_fill(missing, 2 * experts) if gaps else ids, 1.0 / size)
+    missing = None if complete else ids < 0
+    columns.scatter_(1, ids if missing is None else ids.masked_fill(missing, 2 * experts), 1.0 / size)
     if weights is not None:
         scales = weights.float()
         share = scales * (top_k / size) / scales.sum(dim=1, keepdim=True).clamp_min(1e-12)
         shifted = ids + experts
-        columns.scatter_(1, shifted.masked_fill_(missing, 2 * experts) if gaps else shifted, share)
+        columns.scatter_(1, shifted if missing is None else shifted.masked_fill_(missing, 2 * experts), share)
     return columns[:, :-1]
 
 

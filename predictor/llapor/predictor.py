@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,7 @@ class Step:
         self.summed: dict[int, tuple[FloatArray, FloatArray]] = {}
         self.ids: list[Tensor] = []
         self.now: Tensor | None = None
+        self.finite = True
 
 
 class Llapor:
@@ -74,6 +76,7 @@ class Llapor:
         basis = model.basis
         self._joint = torch.cat([basis.project, basis.recall], dim=2)
         self._shift = -(basis.mean[:, None, :] @ self._joint)[:, 0]
+        self._correction = model.correction.transpose(0, 2, 1)[..., None]
         self._next_sequence = -1
         self._lock = Lock()
         self._step = self._new_step(0, None, None)
@@ -133,13 +136,14 @@ class Llapor:
             step.ids.append(ids)
             # Components and history in one product.
             both = torch.addmm(self._shift[layer], rows, self._joint[layer])
+            step.finite &= isfinite(float(rows.sum()))
             part = both[:, basis.components :]
             step.now = part if step.now is None else step.now + part
             if layer + 1 < facts.layers:
                 scales = None if weights is None else weights.detach().cpu()
                 step.seen[layer + 1] = both[:, : basis.components], ids, scales
                 return
-            if step.now.isfinite().all():
+            if step.finite:
                 self._memory.remember(step.sequences, step.now)
         if self._tuner is not None and len(step.ids) == facts.layers:
             self._tuner.end_step(self, step)
@@ -189,9 +193,8 @@ class Llapor:
     def _sums(self, logits: Tensor, source: int) -> tuple[FloatArray, FloatArray]:
         """Expected tokens and batch probabilities of all horizons, ``[horizons, experts]`` each."""
         with torch.inference_mode():
-            expected, load = (part.double().numpy() for part in expected_and_load(logits))
-        correction = self._model.correction[source, : len(load)].T[:, :, None]
-        needed = batch_probability(load, len(logits), correction)
+            expected, load = (part.numpy() for part in expected_and_load(logits))
+        needed = batch_probability(load, len(logits), self._correction[source][:, : len(load)])
         # An expert cannot be likelier to be needed than it has expected tokens.
         return expected, np.minimum(needed, expected)
 
@@ -202,10 +205,10 @@ class Llapor:
             if source not in step.logits:
                 main, rest, scales = step.seen[source]
                 if source:
-                    rest = selection_columns(rest, scales, self._model.facts.experts)
+                    rest = selection_columns(rest, scales, self._model.facts.experts, complete=True)
                 rows = source_rows(main, rest, step.past)
                 logits = self._networks[source](rows)
-                if not bool(logits.sum().isfinite()):
+                if not step.finite:
                     logits = torch.nan_to_num(logits, nan=_NOTHING_KNOWN, posinf=30.0, neginf=-30.0)
                     rows = torch.nan_to_num(rows)
                 if self._tuner is not None:
