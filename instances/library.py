@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import msgspec
 
@@ -21,6 +22,7 @@ INDEX = "index.json"
 INSTANCE_SUFFIX = ".json.gz"
 PLAN_SUFFIX = ".plan.json.gz"
 
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+=,-]*")
 _REBUILD = "Rebuild the library with the command in docs/instances.md"
 
 
@@ -72,13 +74,14 @@ class LibraryEntry:
                 "expected all or none of best_ns, best_by and plan_sha256, got "
                 f"{self.best_ns!r}, {self.best_by!r} and {self.plan_sha256!r}"
             )
-        path = PurePosixPath(self.path)
-        if path.parts != (self.set, path.name) or not path.name.endswith(INSTANCE_SUFFIX):
+        for name in (self.set, self.name):
+            # Nothing that an index says may lead out of the library, or to another file in it.
+            if not _FILE_NAME.fullmatch(name):
+                raise ValueError(f"expected names of letters, digits and . _ @ + = , -, got {name!r:.60}")
+        if self.path != f"{self.set}/{self.name}{INSTANCE_SUFFIX}":
             raise ValueError(
-                f"expected a path of the form {self.set}/NAME{INSTANCE_SUFFIX}, got {self.path!r}"
+                f"expected the path {self.set}/{self.name}{INSTANCE_SUFFIX}, got {self.path!r:.200}"
             )
-        if self.set in ("", ".", "..") or path.name.startswith(".") or "\\" in self.path:
-            raise ValueError(f"expected a path inside the library, got {self.path!r}")
 
     @property
     def plan_path(self) -> str:

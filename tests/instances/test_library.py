@@ -262,21 +262,29 @@ def test_a_file_nobody_listed_is_found(library: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["../one.json.gz", "/set/one.json.gz", "set/../one.json.gz", "set/one.json", "."]
+    "path",
+    [
+        *("../one.json.gz", "/set/one.json.gz", "set/../one.json.gz", "set/one.json", "."),
+        *("set//one.json.gz", "set/two.json.gz", "other/one.json.gz", "set/one\0.json.gz"),
+    ],
 )
 def test_index_cannot_point_outside(library: Path, path: str) -> None:
-    with pytest.raises(ValueError, match="expected a path of the form"):
+    with pytest.raises(ValueError, match=r"expected the path set/one\.json\.gz, got"):
         replace(list_library(library)[0], path=path)
     document = json.loads((library / "index.json").read_text())
     document["entries"][0]["path"] = path
     (library / "index.json").write_bytes(sealed(document))
-    with pytest.raises(InstanceFileError, match="entries: expected a path of the form"):
+    with pytest.raises(InstanceFileError, match="entries: expected the path set/one"):
         list_library(library)
 
 
-def test_set_cannot_point_outside(library: Path) -> None:
-    with pytest.raises(ValueError, match="inside the library"):
-        replace(list_library(library)[0], set="..", path="../one.json.gz")
+@pytest.mark.parametrize("odd", ["..", ".", "", "a/b", "/", "a\\b", "a\0", "a\n", "-a", "~", "ä"])
+def test_names_cannot_point_outside(library: Path, odd: str) -> None:
+    entry = list_library(library)[0]
+    with pytest.raises(ValueError, match="expected names of letters"):
+        replace(entry, set=odd, path=f"{odd}/one.json.gz")
+    with pytest.raises(ValueError, match="expected names of letters"):
+        replace(entry, name=odd, path=f"set/{odd}.json.gz")
 
 
 def test_names_are_unique(library: Path) -> None:
