@@ -176,7 +176,8 @@ def _bytes(path: Path, limit_bytes: int) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise CheckpointError(f"{path}: expected a regular file, got something else")
         with open(path, "rb") as stream:
-            data = stream.read(limit_bytes + 1)
+            # A read takes memory for all that it asks for, not for what there is.
+            data = stream.read(1 + min(limit_bytes, status.st_size))
     except OSError as error:
         raise CheckpointError(
             f"{path}: expected a file of a trained predictor, got {error.strerror or error}; check the path"
