@@ -14,12 +14,12 @@ from prescope.formulation.demand import FloatArray, IntArray
 @numba.njit(cache=True, error_model="numpy")
 def expected_maximum(mean_a: float, mean_b: float, variance: float) -> float:
     """Mean of the larger of two normal variables whose difference has ``variance`` (Clark, 1961)."""
-    if variance <= 0.0:
+    gap = mean_a - mean_b
+    # Beyond three deviations the difference is below a thousandth of one.
+    if gap * gap >= 9.0 * variance:
         return max(mean_a, mean_b)
     spread = sqrt(variance)
-    alpha = (mean_a - mean_b) / spread
-    if alpha > 6.0 or alpha < -6.0:
-        return max(mean_a, mean_b)
+    alpha = gap / spread
     share = 0.5 * (1.0 + erf(alpha / sqrt(2.0)))
     density = exp(-0.5 * alpha * alpha) / sqrt(2.0 * pi)
     return mean_a * share + mean_b * (1.0 - share) + spread * density
@@ -62,7 +62,7 @@ def fill_expected_table(
         Receive the table as `prescope.formulation.reduction.fill_layer_table` does.
     """
     experts = cpu_ns.shape[0]
-    host = device = variance = 0.0
+    host = device = brought = variance = 0.0
     candidates = 0
     for expert in range(experts):
         chance = probability[expert]
@@ -76,8 +76,14 @@ def fill_expected_table(
                 variance += cpu_ns[expert] * cpu_ns[expert] * (1.0 - chance) / chance
             if cpu_ns[expert] > negligible_ns:
                 candidates += 1
-    # More than the slots hold and the link brings while the layer runs cannot come.
-    most = min(candidates, slots + int(host / copy_ns) + 1)
+                brought += gpu_ns[expert]
+    # More than the slots hold and the link brings while the layer runs cannot come; every copy shortens the
+    # host's work by the mean at least, the heaviest coming first.
+    most = 0
+    if candidates > 0:
+        by_host = (slots * copy_ns + host) / (copy_ns + host / candidates)
+        by_device = slots + (device + brought) / copy_ns
+        most = min(candidates, int(max(by_host, by_device)) + 1)
     found = 0
     for expert in range(experts):
         time_ns = cpu_ns[expert]

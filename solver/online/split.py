@@ -86,6 +86,10 @@ def split_costs(
         chain_ns[wait] = max(chain_ns[wait - 1], late_arrival_ns[wait - 1]) + late_gpu_ns[wait - 1]
     for wait in range(late - 1, -1, -1):
         host_ns[wait] = host_ns[wait + 1] + late_cpu_ns[wait]
+    # The same for the copy whose slot the m-th takes over, and up to how much work of ready experts no copy
+    # has to wait for its slot.
+    former_work_ns, former_chain_ns = work_ns.copy(), chain_ns.copy()
+    smooth_ns = np.full(late + 1, 1 << 60, dtype=np.int64)
     copied = 0
     for m in range(most + 1):
         if m > 0:
@@ -97,6 +101,17 @@ def split_costs(
                 work_ns[wait] += missing_gpu_ns[m - 1]
                 chain_ns[wait] = max(chain_ns[wait], arrival) + missing_gpu_ns[m - 1]
                 host_ns[wait] -= missing_cpu_ns[m - 1]
+                if m > slots:
+                    former = m - slots
+                    former_work_ns[wait] += missing_gpu_ns[former - 1]
+                    former_chain_ns[wait] = (
+                        max(former_chain_ns[wait], link_free_ns + former * copy_ns)
+                        + missing_gpu_ns[former - 1]
+                    )
+                    room_ns = arrival - copy_ns
+                    smooth_ns[wait] = min(smooth_ns[wait], room_ns - former_work_ns[wait])
+                    if former_chain_ns[wait] > room_ns:
+                        smooth_ns[wait] = _NOTHING
         best = -1
         for wait in range(first_wait, late + 1):
             left = late - wait + missing - m
@@ -111,6 +126,7 @@ def split_costs(
                     kept_ns[middle],
                     work_ns[wait],
                     chain_ns[wait],
+                    smooth_ns[wait],
                     late_arrival_ns,
                     late_gpu_ns,
                     missing_gpu_ns,
@@ -130,6 +146,7 @@ def split_costs(
                     kept_ns[demote],
                     work_ns[wait],
                     chain_ns[wait],
+                    smooth_ns[wait],
                     late_arrival_ns,
                     late_gpu_ns,
                     missing_gpu_ns,
@@ -156,6 +173,7 @@ def split_costs(
                 kept_ns[middle],
                 work_ns[wait],
                 chain_ns[wait],
+                smooth_ns[wait],
                 late_arrival_ns,
                 late_gpu_ns,
                 missing_gpu_ns,
@@ -179,6 +197,7 @@ def _device(
     kept_ns: int,
     work_ns: int,
     chain_ns: int,
+    smooth_ns: int,
     late_arrival_ns: IntArray,
     late_gpu_ns: IntArray,
     missing_gpu_ns: IntArray,
@@ -188,7 +207,7 @@ def _device(
 ) -> tuple[int, int]:
     """End of the device's work and of the copies, with ``kept_ns`` of ready experts first."""
     slots = slot_free.shape[0]
-    if copies <= slots:
+    if copies <= slots or kept_ns <= smooth_ns:
         return max(kept_ns + work_ns, chain_ns, kept_ns), link_free_ns + copies * copy_ns
     device = kept_ns
     for rank in range(wait):
