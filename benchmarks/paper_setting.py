@@ -157,15 +157,18 @@ def plan(instance: Instance, name: str) -> Plan:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Complete lines of an earlier run; a line cut short is left out."""
+    """Complete lines of an earlier run; a last line that was cut short is taken off the file."""
     if not path.exists():
         return []
-    with open(path, encoding="utf-8", newline="") as file:
-        lines = [line for line in csv.DictReader(file) if line.get(FIELDS[-1])]
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        rest = path.with_suffix(".tmp")
+        rest.write_text(whole, encoding="utf-8")
+        rest.replace(path)
+    lines = list(csv.DictReader(whole.splitlines()))
+    if lines and tuple(lines[0]) != FIELDS:
+        raise ValueError(f"expected columns {', '.join(FIELDS)} in {path}, got others; run with --fresh")
     return lines
 
 
