@@ -11,7 +11,7 @@ from prescope.evaluation.planning import Planner, PlanRow, truth_of
 from prescope.evaluation.sequences import judged_sequences, reference_popularity
 from prescope.evaluation.settings import EvaluateSettings
 from prescope.instances import RoutingTrace
-from prescope.predictor.evaluation import BatchScores, score
+from prescope.predictor.evaluation import BatchScores, Emulation, score
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
@@ -108,13 +108,18 @@ def evaluate_predictor(
         for batch in settings.batches
         if settings.plan_steps
     }
+    entered = list(
+        contestants(name, trace, judged.split, baselines=settings.baselines, prior=reference, model=model)
+    )
+    # What cannot be judged is refused before anything is begun.
+    if entered[0].make is None:
+        raise ValueError(f"expected a trace that {entered[0].name!r} can work on: {entered[0].missing}")
+    entered[0].make()
+    for batch in settings.batches:
+        Emulation(trace=trace, sequences=judged.split.test, batch=batch)
     scored: list[PredictorScores] = []
     plans: list[PlanRow] = []
-    for contestant in contestants(
-        name, trace, judged.split, baselines=settings.baselines, prior=reference, model=model
-    ):
-        if contestant.missing is not None and not scored:
-            raise ValueError(f"expected a trace that {contestant.name!r} can work on: {contestant.missing}")
+    for contestant in entered:
         found = _score(contestant, trace, judged.split.test, reference, settings, progress)
         scored.append(found)
         for one in found.batches:
