@@ -27,7 +27,8 @@ class LayerPlan:
         object.__setattr__(self, "gpu", tuple(self.gpu))
         object.__setattr__(self, "cpu", tuple(self.cpu))
         for expert in (*self.gpu, *self.cpu):
-            require_int("expert", expert, 0)
+            if type(expert) is not int or expert < 0:
+                require_int("expert", expert, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
