@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -107,6 +107,7 @@ class _Coming:
     missing: IntArray
     host_computes: bool
     taken: int = 0
+    ends_ns: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, forecast: LayerForecast, host_computes: bool) -> _Coming:
@@ -117,7 +118,11 @@ class _Coming:
         """What one more of its experts on the device would save it."""
         if self.taken == self.missing.shape[0]:
             return 0.0
-        return self._end_ns(self.taken) - self._end_ns(self.taken + 1)
+        # Kept: with several layers the same gain is asked for again and again.
+        for taken in (self.taken, self.taken + 1):
+            if taken == len(self.ends_ns):
+                self.ends_ns.append(self._end_ns(taken))
+        return self.ends_ns[self.taken] - self.ends_ns[self.taken + 1]
 
     def take(self) -> int:
         """The next expert to bring."""
