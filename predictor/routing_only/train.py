@@ -19,10 +19,14 @@ from prescope.predictor.calibration import (
 )
 from prescope.predictor.routing_only.design import Design
 from prescope.predictor.routing_only.history import History
-from prescope.predictor.routing_only.least_squares import SourceSums
+from prescope.predictor.routing_only.least_squares import SourceSums, scores
 from prescope.predictor.routing_only.model import RoutingOnlyModel, shapes
 from prescope.predictor.routing_only.settings import RoutingOnlySettings
 from prescope.predictor.split import SequenceSplit
+
+FOLDS = 3
+"""Parts of the training sequences. Heads fitted without a part judge it: there are many more training than
+validation sequences, and it takes many texts to see how tokens of a batch go together."""
 
 
 def train_routing_only(
@@ -33,7 +37,7 @@ def train_routing_only(
     max_tokens: int = 40_000,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> RoutingOnlyModel:
-    """Fit the heads on the training sequences and calibrate them on the validation sequences.
+    """Fit the heads on the training sequences and calibrate them on sequences they were not fitted to.
 
     There is no randomness: the same trace, split and settings give the same model, up to rounding.
 
@@ -72,32 +76,43 @@ def train_routing_only(
         for sequences in (split.train, split.validation)
     )
     # Heads that go on into the next token need one.
-    tokens, judges = (
-        _learnable(design.history, what) for design, what in ((fitted, "training"), (held, "validation"))
-    )
-    batches = EmulatedBatches.of(held.history.sequence[judges], ANCHORS)
-    layers, experts = trace.layers, trace.meta.experts
+    folds = _folds(fitted.history, _learnable(fitted.history, "training"))
+    judges = _learnable(held.history, "validation")
+    layers, experts, horizons = trace.layers, trace.meta.experts, settings.horizons_of(trace.layers)
     arrays = {
         name: np.zeros(shape, dtype=np.float32) for name, shape in shapes(layers, experts, settings).items()
     }
     arrays["prior"][:] = prior
+    # What calibrates: validation tokens, and training tokens of the heads that did not see their sequence.
+    witnesses = [(held, judges)]
+    witnesses += [(fitted, fold) for fold in folds] if len(folds) > 1 else []
+    sequence = np.concatenate([design.history.sequence[tokens] for design, tokens in witnesses])
+    batches = EmulatedBatches.of(sequence, ANCHORS)
     every = round(1 / settings.blank_share) if settings.blank_share else 0
     for source in range(layers):
-        sums = SourceSums(fitted, source, settings.horizons_of(layers))
-        sums.add(tokens, blank=False)
-        if every:
-            sums.add(tokens[::every], blank=True)
-        shared = held.shared(source, judges, blank=False)
-        for horizon in range(1, settings.horizons_of(layers) + 1):
-            head = sums.solve(horizon, settings.penalty)
-            _store(arrays, source, horizon, head, shared.shape[1], settings)
-            own = held.own(source, horizon, judges, blank=False)
-            score = np.concatenate([shared, own], axis=1) @ head
-            truth = held.truth(source, horizon, judges) > 0
-            knots = fit_token_map(score, truth)
+        sums = [SourceSums(fitted, source, horizons) for _ in folds]
+        for part, fold in zip(sums, folds, strict=True):
+            part.add(fold, blank=False)
+            if every:
+                part.add(fold[::every], blank=True)
+        heads = SourceSums.solve(sums, settings.penalty)
+        for horizon, head in enumerate(heads, start=1):
+            _store(arrays, source, horizon, head, settings)
+        others = [[*sums[:at], *sums[at + 1 :]] for at in range(len(sums))] if len(sums) > 1 else []
+        heads_of = [heads, *(SourceSums.solve(rest, settings.penalty) for rest in others)]
+        said = [
+            scores(design, source, tokens, fit)
+            for (design, tokens), fit in zip(witnesses, heads_of, strict=True)
+        ]
+        score = np.concatenate(said, axis=1)
+        for horizon in range(1, horizons + 1):
+            truth = np.concatenate(
+                [design.truth(source, horizon, tokens) > 0 for design, tokens in witnesses]
+            )
+            knots = fit_token_map(score[horizon - 1], truth)
             arrays["knots"][source, horizon - 1] = knots
-            said = apply_token_map(knots, score)
-            arrays["changes"][source, horizon - 1] = fit_event_curves(batches, said, truth)
+            probability = apply_token_map(knots, score[horizon - 1])
+            arrays["changes"][source, horizon - 1] = fit_event_curves(batches, probability, truth)
         progress(source + 1, layers)
     return RoutingOnlyModel(
         name=trace.meta.model,
@@ -116,13 +131,13 @@ def _store(
     source: int,
     horizon: int,
     head: npt.NDArray[np.float32],
-    shared: int,
     settings: RoutingOnlySettings,
 ) -> None:
     """Put a head's coefficients where the compiled scores look for them."""
     experts = head.shape[1]
     arrays["bias"][source, horizon - 1] = head[0]
     window = arrays["window"][source]
+    shared = 1 + int(np.prod(window.shape[:3]))
     columns = slice((horizon - 1) * experts, horizon * experts)
     window[..., columns] = head[1:shared].reshape(window.shape[:3] + (experts,))
     previous = arrays["previous"][source]
@@ -143,6 +158,14 @@ def _first(trace: RoutingTrace, sequences: tuple[int, ...], max_tokens: int) -> 
 def _rows_of(trace: RoutingTrace, sequences: tuple[int, ...]) -> IntArray:
     runs = [np.arange(trace.seq_offsets[one], trace.seq_offsets[one + 1]) for one in sequences]
     return np.concatenate([np.zeros(0, dtype=np.int64), *runs]).astype(np.int64)
+
+
+def _folds(history: History, tokens: IntArray) -> list[IntArray]:
+    """Training tokens in up to `FOLDS` parts of whole sequences."""
+    names = np.unique(history.sequence[tokens])
+    part_of = np.searchsorted(names, history.sequence[tokens]) % FOLDS
+    parts = [tokens[part_of == part] for part in range(min(FOLDS, len(names)))]
+    return parts
 
 
 def _learnable(history: History, what: str) -> IntArray:
