@@ -50,6 +50,9 @@ class CheckOutcome:
     faults: tuple[RunFault, ...]
 
 
+_PLANLESS = (RowStatus.NO_PLAN, RowStatus.UNSUITABLE, RowStatus.ERROR)
+
+
 def check_runs(
     folder: str | os.PathLike[str],
     cases: Iterable[Case],
@@ -99,7 +102,7 @@ def _check(root: Path, row: BenchRow, cases: dict[str, Case]) -> bool:
     if case.sha256 != row.instance_sha256:
         raise ValueError(f"expected an instance with digest {case.sha256}, got {row.instance_sha256}")
     if row.makespan_ns is None:
-        if row.plan or row.status not in (RowStatus.NO_PLAN, RowStatus.ERROR):
+        if row.plan or row.status not in _PLANLESS:
             raise ValueError(f"expected a makespan with the status {row.status.value!r}, got none")
         return False
     name = plan_file_name(row.key)

@@ -13,6 +13,7 @@ class RowStatus(StrEnum):
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
     NO_PLAN = "no plan within the limits"
+    UNSUITABLE = "not applicable"
     BOUND_VIOLATED = "bound violated"
     ERROR = "error"
 
@@ -74,7 +75,7 @@ class BenchRow:
     plan, plan_sha256
         Name and checksum of the plan's file; empty without a plan.
     error
-        What a broken solver said; empty otherwise.
+        What a broken solver said, or why a method does not apply; empty otherwise.
     prescope, python, ortools, numba, numpy, machine
         Where it ran.
     """

@@ -26,7 +26,8 @@ class GroupSummary:
     kind
         What its makespans are.
     runs, without_plan, errors, violations
-        Runs; of those, runs without a plan, broken ones, and those that beat a bound said to be proved.
+        Runs; of those, runs without a plan (the method does not apply, or found none), broken ones, and
+        those that beat a bound said to be proved.
     optimal, proved
         Runs whose plan meets the bound; runs whose plan meets the bound known in that run alone.
     gap_to_bound_mean, gap_to_bound_max
@@ -154,7 +155,7 @@ def _summary(set_: str, method: str, rows: list[BenchRow], known: dict[str, Refe
         method=method,
         kind=rows[0].kind,
         runs=len(rows),
-        without_plan=sum(row.status is RowStatus.NO_PLAN for row in rows),
+        without_plan=sum(row.status in (RowStatus.NO_PLAN, RowStatus.UNSUITABLE) for row in rows),
         errors=sum(row.status is RowStatus.ERROR for row in rows),
         violations=sum(gap < 0 for gap in to_bound),
         optimal=sum(gap == 0 for gap in to_bound),

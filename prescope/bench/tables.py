@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prescope.bench.row import BenchRow, Kind
+from prescope.bench.row import BenchRow, Kind, RowStatus
 from prescope.bench.statistics import performance_profile
 from prescope.bench.summary import GroupSummary, ratios
 from prescope.formulation import format_ns
@@ -67,7 +67,7 @@ def troubles(rows: Sequence[BenchRow], violated: Sequence[BenchRow]) -> list[str
     told += [
         f"BROKEN: {row.method} ({row.limit}, seed {row.seed}) on {row.instance}: {row.error}"
         for row in rows
-        if row.error
+        if row.status is RowStatus.ERROR
     ]
     return told
 

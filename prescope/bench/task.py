@@ -12,6 +12,7 @@ from prescope.bench.row import BenchRow, Kind, RowStatus, RunKey, relative_gap
 from prescope.bench.settings import parse_limit
 from prescope.bench.versions import this_machine
 from prescope.formulation import Instance, Plan
+from prescope.solver import UnsuitableInstanceError
 
 DIED = "the worker process died: out of memory, killed, or a crash in compiled code"
 
@@ -73,6 +74,8 @@ def run_task(task: RunTask) -> RunOutcome:
                 hint=task.hint,
                 replan=task.replan,
             )
+    except UnsuitableInstanceError as error:
+        return RunOutcome(row=replace(failed_row(task, str(error)), status=RowStatus.UNSUITABLE))
     except (Exception, SystemExit) as error:
         return RunOutcome(row=failed_row(task, _told(error)))
     return RunOutcome(row=_row(task, planned), plan=planned.plan)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from prescope.bench import Kind, summarise, violations
+from prescope.bench import Kind, RowStatus, summarise, violations
 from prescope.bench.report_files import REALISED_NOTE, origins
 from prescope.bench.tables import (
     GAP_HEADINGS,
@@ -42,7 +42,7 @@ def answer(
             "runs": len(rows),
             "summary": [asdict(group) for group in summarise(rows)],
             "violations": [_run(row) for row in violated],
-            "errors": [_run(row) for row in rows if row.error],
+            "errors": [_run(row) for row in rows if row.status is RowStatus.ERROR],
             "origins": origins(rows),
         }
         if "ran" in extra:

@@ -17,14 +17,16 @@ from prescope.bench import (
     check_runs,
     read_rows,
     run_bench,
+    summarise,
 )
 from prescope.bench.row_csv import from_cells, header, to_line
 from prescope.bench.row_file import ROWS
 from prescope.bench.sweep import PLANS, plan_file_name
+from prescope.bench.tables import gap_cells, troubles
 from prescope.bench.task import RunOutcome, RunTask, run_task
 from prescope.formulation import Plan, makespan_ns
 from prescope.instances import read_plan
-from prescope.solver import SolverError
+from prescope.solver import SolverError, UnsuitableInstanceError
 
 CASES = cases()
 TWO = BenchSettings(methods=("presched", "on-demand"), seeds=(0, 1))
@@ -186,6 +188,16 @@ def test_a_broken_solver_is_a_row(
     assert run_bench(CASES[:1], settings, tmp_path).ran == 0
     assert run_bench(CASES[:1], settings, tmp_path, retry_errors=True).ran == 1
     assert not any(one.failed for one in read_rows(tmp_path))
+
+
+def test_a_method_that_does_not_apply_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = broken_method(tmp_path, monkeypatch, UnsuitableInstanceError("no host, no rule"))
+    assert row.status is RowStatus.UNSUITABLE and not row.failed and row.error == "no host, no rule"
+    rows = read_rows(tmp_path)
+    assert troubles(rows, []) == [] and check_runs(tmp_path, CASES).faults == ()
+    first = summarise(rows)[0]
+    assert (first.runs, first.without_plan, first.errors) == (1, 1, 0)
+    assert "0/0 (1 without)" in gap_cells(first) and "-" in gap_cells(first)
 
 
 def test_what_a_worker_says_is_evaluated_again(tmp_path: Path) -> None:
