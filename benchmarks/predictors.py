@@ -27,7 +27,7 @@ from typing import Any
 
 import torch
 
-from prescope.evaluation import EvaluateSettings, Evaluation, evaluate_predictor
+from prescope.evaluation import BASELINES, EvaluateSettings, Evaluation, evaluate_predictor
 from prescope.evaluation.cells import MEASURES, cells, summaries
 from prescope.instances import RoutingTrace, read_trace
 from prescope.predictor.evaluation import score
@@ -178,11 +178,17 @@ def tiny(options: argparse.Namespace) -> dict[str, Any]:
     from prescope.models import TINY, open_model
 
     trace = record_tiny_routing(hidden=True)
-    settings = EvaluateSettings(horizons=6, max_steps=options.steps, plan_steps=options.plan_steps)
     folder = BUILD / "tiny-routing-only"
     if not (folder / "predictor.json").exists():
         save_routing_only(folder, train_routing_only(trace, split_of(trace)))
-    found = evaluate_predictor(str(folder), trace, settings, model=open_model(TINY)[0], progress=tell)
+    settings = EvaluateSettings(
+        horizons=6,
+        max_steps=options.steps,
+        plan_steps=options.plan_steps,
+        baselines=(f"routing-only:{folder}", *BASELINES),
+    )
+    # LLaPor comes with the tiny model and was trained on other texts; the others learn from this trace.
+    found = evaluate_predictor("llapor", trace, settings, model=open_model(TINY)[0], progress=tell)
     return {"text": prediction_markdown(found, level=3), "lines": csv_lines(found)}
 
 

@@ -41,11 +41,17 @@ class Contestant:
 def trained_split(predictor: str) -> tuple[str, SequenceSplit | None]:
     """Full name of a predictor that may be a checkpoint folder, and the sequences it was trained with.
 
+    ``"llapor"`` alone is the one that comes with the tiny model.
+
     Raises
     ------
     ValueError
         When a folder holds no checkpoint.
     """
+    if predictor == "llapor":
+        from prescope.tiny import tiny_llapor_path
+
+        predictor = f"llapor:{tiny_llapor_path()}"
     kind, colon, place = predictor.partition(":")
     folder = Path(place if colon and place else predictor)
     if not folder.is_dir():

@@ -23,7 +23,7 @@ class EvaluateSettings:
     max_steps
         Decode steps of each batch size that are judged.
     baselines
-        Predictors shown beside.
+        Predictors shown beside: names, or ``"kind:FOLDER"`` of trained ones.
     preset
         Costs ``"model@machine"`` that the planners work with, for the trace's number of layers.
     plan_steps
@@ -60,5 +60,8 @@ class EvaluateSettings:
             raise ValueError("expected at least one batch size, got none")
         for batch in self.batches:
             require_int("batch", batch, 1)
-        if unknown := sorted(set(self.baselines) - set(BASELINES)):
-            raise ValueError(f"expected baselines among {', '.join(BASELINES)}, got {', '.join(unknown)}")
+        named = {name for name in self.baselines if ":" not in name}
+        if unknown := sorted(named - set(BASELINES)):
+            raise ValueError(
+                f"expected baselines among {', '.join(BASELINES)}, or KIND:FOLDER, got {', '.join(unknown)}"
+            )
