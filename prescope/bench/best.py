@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from prescope.bench.library_write import replace_best
 from prescope.bench.row import BenchRow, Kind
 from prescope.bench.row_file import read_rows
 from prescope.bench.sweep import PLANS, plan_file_name
@@ -13,6 +16,7 @@ from prescope.formulation import makespan_ns
 from prescope.instances import (
     LibraryEntry,
     instance_digest,
+    library_root,
     list_library,
     load_library_instance,
     read_plan,
@@ -50,7 +54,7 @@ def update_library(
     """Write the plans of a sweep that are shorter than the library's into the library.
 
     Each is read again, must be for the very problem of the library, is evaluated again, must be shorter than
-    what is stored and may not be below a proved bound.
+    what is stored and may not be below a proved bound. A plan that meets the bound makes it the optimum.
 
     Parameters
     ----------
@@ -62,44 +66,66 @@ def update_library(
     Raises
     ------
     ValueError
-        When a plan is not what its row says, or beats a bound said to be proved.
+        When a plan is not what its row says or beats a bound said to be proved, or another process is
+        changing the library.
     OSError
         When the library cannot be written to.
     """
-    entries = {entry.name: entry for entry in list_library(library)}
-    best: dict[str, BenchRow] = {}
-    for row in read_rows(folder):
-        entry = entries.get(row.instance)
-        # A realised plan knows less than the best known one, which is for known demand.
-        if row.kind is Kind.PLANNED and entry is not None and _shorter(row.makespan_ns, entry.best_ns):
-            if _shorter(row.makespan_ns, best[row.instance].makespan_ns if row.instance in best else None):
+    root = library_root() if library is None else Path(library)
+    with _held(root):
+        entries = {entry.name: entry for entry in list_library(root)}
+        best: dict[str, BenchRow] = {}
+        for row in read_rows(folder):
+            entry = entries.get(row.instance)
+            # A realised plan knows less than the best known one, which is for known demand.
+            if row.kind is not Kind.PLANNED or entry is None or row.makespan_ns is None:
+                continue
+            leader = best[row.instance].makespan_ns if row.instance in best else entry.best_ns
+            if leader is None or row.makespan_ns < leader:
                 best[row.instance] = row
-    return tuple(_update(Path(folder), row, entries[row.instance], library) for row in best.values())
+        return tuple(_update(Path(folder), row, entries[row.instance], root) for row in best.values())
 
 
-def _update(
-    folder: Path, row: BenchRow, entry: LibraryEntry, library: str | os.PathLike[str] | None
-) -> Improvement:
-    instance = load_library_instance(entry.name, library).instance
-    if instance_digest(instance) != row.instance_sha256:
+def _update(folder: Path, row: BenchRow, entry: LibraryEntry, root: Path) -> Improvement:
+    known = load_library_instance(entry.name, root)
+    if instance_digest(known.instance) != row.instance_sha256:
         raise ValueError(
             f"expected the row's instance {row.instance!r} to be the library's, got one with other content"
         )
     file = read_plan(folder / PLANS / plan_file_name(row.key))
-    file.require_instance(instance)
-    cost_ns = makespan_ns(instance, file.plan)
+    file.require_instance(known.instance)
+    cost_ns = makespan_ns(known.instance, file.plan)
     if cost_ns != row.makespan_ns:
         raise ValueError(
             f"expected {row.makespan_ns} ns for {row.instance} by {row.method}, "
             f"got {cost_ns} ns from the evaluator"
         )
-    from prescope.instances import update_best
-
-    update_best(entry.name, file.plan, library)
+    for bound_ns, by in (
+        (entry.lower_bound_ns, entry.lower_bound_by),
+        (entry.optimum_ns, entry.optimum_by),
+    ):
+        if bound_ns is not None and cost_ns < bound_ns:
+            raise ValueError(
+                f"expected at least {bound_ns} ns for {row.instance}, proved by {by}, got {cost_ns} ns by "
+                f"{row.method}; either the bound or the evaluation is wrong"
+            )
+    replace_best(entry, known, file.plan, cost_ns, root)
     return Improvement(
         **row.key._asdict(), old_ns=entry.best_ns, new_ns=cost_ns, lower_bound_ns=entry.lower_bound_ns
     )
 
 
-def _shorter(new_ns: int | None, old_ns: int | None) -> bool:
-    return new_ns is not None and (old_ns is None or new_ns < old_ns)
+@contextmanager
+def _held(root: Path) -> Iterator[None]:
+    """Hold a library's folder, without leaving a file in it."""
+    import fcntl
+
+    descriptor = os.open(root, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"expected the library {root} to be free, got another process at it") from None
+        yield
+    finally:
+        os.close(descriptor)
