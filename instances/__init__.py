@@ -36,6 +36,7 @@ from prescope.instances.synthetic_routing import (
     synthetic_trace,
 )
 from prescope.instances.trace_file import read_trace, write_trace
+from prescope.instances.update_best import update_best
 from prescope.instances.verify_library import LibraryFault, verify_library
 
 __all__ = [
@@ -82,6 +83,7 @@ __all__ = [
     "synthetic_popularity",
     "synthetic_settings",
     "synthetic_trace",
+    "update_best",
     "verify_library",
     "write_costs",
     "write_index",

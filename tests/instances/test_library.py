@@ -84,7 +84,7 @@ def test_bounds_are_tight_and_named() -> None:
         assert entry.lower_bound_by and entry.lower_bound_ns and entry.best_ns
         assert (entry.optimum_ns == entry.best_ns) == (entry.best_ns == entry.lower_bound_ns)
         if entry.set not in ("adversarial", "mixed-size"):
-            assert (entry.best_ns - entry.lower_bound_ns) / entry.lower_bound_ns <= 0.002, entry.name
+            assert (entry.best_ns - entry.lower_bound_ns) / entry.lower_bound_ns <= 0.005, entry.name
 
 
 @pytest.mark.parametrize("name", [name for name in SETS if name not in ("prefill", "decode-b64")])
