@@ -119,9 +119,7 @@ def steps(trace: RoutingTrace, costs: str, batch: int, options: argparse.Namespa
 def settings(chain: Chain) -> Method:
     """The method with the chain's start, left to prove everything itself."""
     method: Any = get_method(chain.method)
-    if chain.method == "cp-sat":
-        method = replace(method, known_bound=False)
-    return replace(method, start=STARTS[chain.start])  # type: ignore[no-any-return]
+    return replace(method, start=STARTS[chain.start], known_bound=False)  # type: ignore[no-any-return]
 
 
 def plan_chain(

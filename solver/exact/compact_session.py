@@ -97,6 +97,17 @@ class CompactSession:
             hint=hint,
             begin_ns=begin,
         )
+        known = 0
+        if first.plan is not None and settings.known_bound:
+            known = lower_bound(instance, upper_ns=first.makespan_ns)
+            if known == first.makespan_ns:
+                return Draft(
+                    plan=first.plan,
+                    parameters=self._parameters(),
+                    proved_bound_ns=known,
+                    statistics=replace(first.statistics, start_makespan_ns=first.makespan_ns, branches=0),
+                    incumbents=first.incumbents,
+                )
         building = perf_counter_ns()
         loaded = self._load(instance, first.plan)
         begun = perf_counter_ns()
@@ -112,7 +123,8 @@ class CompactSession:
                 best = found
         proved = answer.bound if self._is_valid(loaded) else None
         reached = [one.makespan_ns for one in incumbents]
-        known = lower_bound(instance, upper_ns=min(reached, default=None))
+        if known == 0:
+            known = lower_bound(instance, upper_ns=min(reached, default=None))
         return Draft(
             plan=best,
             parameters=self._parameters(),
@@ -253,6 +265,7 @@ class CompactSession:
             ("tables", settings.tables.value),
             ("relax", str(settings.relax).lower()),
             ("start", settings.start.value),
+            ("known_bound", str(settings.known_bound).lower()),
         )
 
 

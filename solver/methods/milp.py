@@ -43,6 +43,8 @@ class Milp:
         Default limit of ``cp-sat``.
     start, planner
         What it starts from.
+    known_bound
+        Leave the solver out where the first plan meets the lower bound of `prescope.solver.bound`.
     descent_effort
         Experts simulated by the descent from the solution; 0 for none.
     """
@@ -56,6 +58,7 @@ class Milp:
     deterministic_time: float = 5.0
     start: Start = Start.DP
     planner: LeadDp = field(default_factory=LeadDp)
+    known_bound: bool = True
     descent_effort: int = 200_000
     name: str = "milp"
 

@@ -17,19 +17,30 @@ from prescope.solver.methods.milp import Milp
 
 pytest.importorskip("highspy")
 WEAK = LeadDp(polish=Polish.NONE)
-TREES = [Milp(engine=engine, form=form, planner=WEAK) for engine in engines() for form in Form]
-RELAXED = [Milp(engine=engine, relax=True, planner=WEAK) for engine in engines() if engine != "cp-sat"]
-PLANS = [Milp(tables=Tables.PLAN, planner=WEAK), Milp(tables=Tables.PLAN, engine="cp-sat", planner=WEAK)]
+TREES = [
+    Milp(engine=engine, form=form, planner=WEAK, known_bound=False) for engine in engines() for form in Form
+]
+RELAXED = [
+    Milp(engine=engine, relax=True, planner=WEAK, known_bound=False)
+    for engine in engines()
+    if engine != "cp-sat"
+]
+PLANS = [
+    Milp(tables=Tables.PLAN, planner=WEAK, known_bound=False),
+    Milp(tables=Tables.PLAN, engine="cp-sat", planner=WEAK, known_bound=False),
+]
 
 
 def test_no_bound_is_above_a_proven_optimum() -> None:
-    tight = 0
-    for seed in range(15):
+    tight, methods = 0, [*TREES, *RELAXED, *PLANS]
+    for seed in range(26):
         instance = make_instance(
             seeded(seed), max_layers=4, max_experts=4, max_missing=6, predictions=seed % 5 == 0
         )
         optimum = prove_optimum(instance).makespan_ns
-        for method in (*TREES, *RELAXED, *PLANS):
+        # Every method meets eight of the instances.
+        for turn in range(4):
+            method = methods[(seed + turn * 3) % len(methods)]
             result = solve(instance, method=method)
             assert result.makespan_ns is not None and result.plan is not None
             assert result.lower_bound_ns <= optimum <= result.makespan_ns
@@ -37,15 +48,17 @@ def test_no_bound_is_above_a_proven_optimum() -> None:
             proved = result.statistics.proved_bound_ns
             assert proved is None or proved <= optimum, (seed, method)
             tight += proved == optimum
-    assert tight > 90
+    assert tight > 50
 
 
 def test_relaxations_are_not_above_their_trees() -> None:
-    for seed in range(25):
+    for seed in range(12):
         instance = make_instance(seeded(seed), max_layers=5, max_experts=6)
         for form in Form:
             tree, relaxed = (
-                solve(instance, method=Milp(form=form, relax=relax, planner=WEAK)).statistics.proved_bound_ns
+                solve(
+                    instance, method=Milp(form=form, relax=relax, planner=WEAK, known_bound=False)
+                ).statistics.proved_bound_ns
                 for relax in (False, True)
             )
             assert tree is not None and relaxed is not None and relaxed <= tree + 1
@@ -61,7 +74,7 @@ def test_plan_tables_claim_a_bound_only_where_they_bound() -> None:
 
 def test_with_a_short_lookahead_the_bound_is_sharper_than_the_programme_over_layers() -> None:
     instance = synthetic_instance("qwen3-30b-a3b", "lab", 1, 0, lookahead=6)
-    result = solve(instance, method=Milp(relax=True, planner=WEAK))
+    result = solve(instance, method=Milp(relax=True, planner=WEAK, known_bound=False))
     assert result.lower_bound_ns > lower_bound(instance) * 1.001
     assert result.makespan_ns is not None and result.lower_bound_ns <= result.makespan_ns
 
@@ -70,14 +83,14 @@ def test_a_start_is_never_lost_and_nothing_may_be_the_start() -> None:
     for seed in range(20):
         instance = make_instance(seeded(seed), max_experts=6)
         first = solve(instance, method=WEAK).makespan_ns
-        from_dp = solve(instance, method=Milp(planner=WEAK))
+        from_dp = solve(instance, method=Milp(planner=WEAK, known_bound=False))
         alone = solve(instance, method=Milp(start=Start.NOTHING))
         assert from_dp.makespan_ns is not None and first is not None
         assert from_dp.makespan_ns <= first == from_dp.statistics.start_makespan_ns
         assert alone.statistics.start_makespan_ns is None and alone.plan is not None
 
 
-@pytest.mark.parametrize("method", [Milp(planner=WEAK), TREES[-1], CpSat(planner=WEAK)])
+@pytest.mark.parametrize("method", [Milp(planner=WEAK, known_bound=False), TREES[-1], CpSat(planner=WEAK)])
 def test_trajectories_improve_and_end_at_the_result(method: Method) -> None:
     for seed in range(30):
         result = solve(make_instance(seeded(seed), max_experts=6), method=method)
@@ -101,6 +114,17 @@ def test_cp_sat_table_is_reproducible_and_stops_in_time() -> None:
     assert results[0].statistics.deterministic_time == results[1].statistics.deterministic_time
     stopped = solve(instance, method="cp-sat-table", limits=Limits(deterministic_time=0.0))
     assert stopped.plan is not None and stopped.status in (Status.OPTIMAL, Status.FEASIBLE)
+
+
+def test_a_plan_known_to_be_optimal_needs_no_solver() -> None:
+    left_out = 0
+    for seed in range(30):
+        instance = make_instance(seeded(seed), max_experts=6)
+        result = solve(instance, method="milp")
+        if result.statistics.branches == 0 and result.statistics.patched is None:
+            assert result.status is Status.OPTIMAL
+            left_out += 1
+    assert 0 < left_out
 
 
 def test_wrong_settings_are_refused() -> None:
