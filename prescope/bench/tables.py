@@ -12,6 +12,7 @@ from prescope.formulation import format_ns
 GAP_HEADINGS = ("set", "method", "optimal", "proved", "to bound", "max", "to best", "max")
 TIME_HEADINGS = ("set", "method", "plan time", "p99", "of the step", "p99")
 FACTORS = (1.0, 1.001, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0)
+LONGEST_ERROR = 400
 PROFILE_HEADINGS = ("within", *(f"{factor:g}x" for factor in FACTORS))
 
 
@@ -64,11 +65,16 @@ def troubles(rows: Sequence[BenchRow], violated: Sequence[BenchRow]) -> list[str
         "either the bound or the evaluation is wrong"
         for row in violated
     ]
-    told += [
-        f"BROKEN: {row.method} ({row.limit}, seed {row.seed}) on {row.instance}: {row.error}"
-        for row in rows
-        if row.status is RowStatus.ERROR
-    ]
+    broken: dict[tuple[str, str, str], list[BenchRow]] = {}
+    for row in rows:
+        if row.status is RowStatus.ERROR:
+            broken.setdefault((row.method, row.limit, row.error), []).append(row)
+    for (method, limit, error), mine in broken.items():
+        more = f" and {len(mine) - 1} more runs" if len(mine) > 1 else ""
+        short = (
+            error if len(error) <= LONGEST_ERROR else f"{error[:LONGEST_ERROR]} ... (all of it in runs.csv)"
+        )
+        told.append(f"BROKEN: {method} ({limit}, seed {mine[0].seed}) on {mine[0].instance}{more}: {short}")
     return told
 
 

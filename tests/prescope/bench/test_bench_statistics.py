@@ -122,6 +122,9 @@ def test_the_best_bound_of_any_row_counts_and_beating_it_is_shouted() -> None:
     assert "**BOUND VIOLATED: one" in markdown_report([ROW, other])
     broken = replace(ROW, method="three", makespan_ns=None, status=RowStatus.ERROR, error="Oops: no")
     assert "**BROKEN: three" in markdown_report([broken])
+    again = [replace(broken, instance=name, error="x" * 1000) for name in "bcd"]
+    (text,) = troubles(again, [])
+    assert "on b and 2 more runs: xxx" in text and len(text) < 600
 
 
 def test_anytime_solvers_have_an_integral_up_to_the_longest_time() -> None:
