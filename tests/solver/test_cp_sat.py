@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 from brute_force import minimum
 from cp_sat_judge import prove_optimum
 from ortools.sat.python import cp_model
 from tiny_instances import make_instance, seeded
 
-from prescope.formulation import Plan
+from prescope.formulation import CostModel, Demand, Instance, LinearTime, Link, Plan
 from prescope.formulation.models.cp_sat_model import build_cp_sat_model
 from prescope.solver import HintUse, Limits, Status, solve
 from prescope.solver.methods.cp_sat import CpSat
@@ -92,3 +93,27 @@ def test_symmetry_cuts_lose_nothing_and_the_solver_proves_alone() -> None:
                 assert (result.makespan_ns, result.status) == (best, Status.OPTIMAL), seed
                 if not known_bound:
                     assert result.statistics.proved_bound_ns == best
+
+
+def test_experts_alike_on_the_device_alone_keep_their_freedom() -> None:
+    """Two residents, equal on the device: only the light one belongs on the host."""
+    instance = Instance(
+        name="residents",
+        costs=CostModel(
+            expert_bytes=(1,),
+            link=Link(bytes_per_s=10**9),
+            gpu=(LinearTime(fixed_ns=100),),
+            cpu=(LinearTime(fixed_ns=0, per_token_ns=60),),
+            dense=(LinearTime(fixed_ns=0),),
+        ),
+        demand=Demand(counts=np.array([[1, 5]]), batch_tokens=5),
+        residents=((0, 1),),
+        slots=0,
+        lookahead=0,
+    )
+    model = build_cp_sat_model(instance, horizon_ns=200)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    assert solver.solve(model.model) == cp_model.OPTIMAL
+    assert solver.objective_value == 100
+    assert model.read_plan(solver).layers[0].cpu == (0,)
