@@ -28,11 +28,12 @@ VARIANTS = ("dp-fast",)
 EXACT = ("cp-sat", "cp-sat-table", "milp", "milp-fluid")
 APART = 0.01
 OPEN = 0.001
-HEADING = (
-    "# The library: gaps by set and method\n\n"
-    "Made by `python -m benchmarks.library_check`. Mean (largest) gap in percent to the stored lower bound, by\n"
-    "the exact evaluator; `best` is the stored plan. Planned, with known demand; nothing here is timed.\n\n"
-)
+HEADING = """# The library: gaps by set and method
+
+Made by `python -m benchmarks.library_check`. Mean (largest) gap in percent to the stored lower bound, by the
+exact evaluator; `best` is the stored plan. Planned, with known demand; nothing is timed.
+
+"""
 RESULTS = Path(__file__).parent / "results" / "library_check.csv"
 
 

@@ -47,6 +47,8 @@ def sets(as_json: AsJson = False) -> None:
         print_json([asdict(line) for line in lines])
     else:
         console().print(sets_table(lines))
+        for line in lines:
+            console().print(f"{line.name}: {line.about}", markup=False, soft_wrap=True)
 
 
 @app.command("show")

@@ -71,7 +71,7 @@ def set_lines(entries: Sequence[LibraryEntry], root: Path) -> list[SetLine]:
 def sets_table(lines: Sequence[SetLine]) -> Table:
     """For a terminal."""
     table = plain_table(
-        "set", "instances", "proved", "layers", "experts", "tokens", "mean gap", "max gap", "about"
+        "set", "instances", "proved", "layers", "experts", "tokens", "mean gap", "max gap", gap=1
     )
     for line in lines:
         table.add_row(
@@ -83,7 +83,6 @@ def sets_table(lines: Sequence[SetLine]) -> Table:
             _span(line.tokens),
             f"{line.mean_gap:.3%}",
             f"{line.max_gap:.3%}",
-            line.about,
         )
     return table
 
