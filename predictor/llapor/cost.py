@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
-from time import perf_counter_ns
+from time import thread_time_ns
 
 import numpy as np
 import torch
@@ -18,8 +18,9 @@ ROWS = (1, 32)
 def prediction_times(model: LlaporModel, *, repeats: int = 30, seed: int = 0) -> tuple[tuple[int, int], ...]:
     """Time of the forecasts of all horizons after each gate, of `ROWS` rows, in nanoseconds.
 
-    From the gate's arrays to the last horizon's `Forecast`, on one core of this machine; the source before
-    the first gate counts from the start of the step. The median is taken.
+    From the gate's arrays to the last horizon's `Forecast`, in time of one core of this machine, which other
+    work on it hardly changes; the source before the first gate counts from the start of the step. The median
+    is taken.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ def _steps(model: LlaporModel, rows: int, repeats: int, seed: int) -> list[int]:
     taken: list[list[int]] = [[] for _ in range(facts.layers)]
     for step in range(repeats + 3):
         for layer in range(-1, facts.layers):
-            began = perf_counter_ns()
+            began = thread_time_ns()
             if layer < 0:
                 predictor.begin_step(rows, sequences=sequences, token_ids=tokens)
             else:
@@ -62,5 +63,5 @@ def _steps(model: LlaporModel, rows: int, repeats: int, seed: int) -> list[int]:
                 predictor.predict(layer, horizon)
             # The first steps find cold caches.
             if step >= 3:
-                taken[source].append(perf_counter_ns() - began)
+                taken[source].append(thread_time_ns() - began)
     return [round(median(times)) for times in taken]

@@ -151,14 +151,18 @@ class Llapor:
     def predict(self, layer: int, horizon: int) -> Forecast:
         """Expected tokens and calibrated batch probability; see `Predictor.predict`."""
         target = check_target(layer, horizon, self._model.facts.layers)
-        step, source, column = self._step, layer + 1, horizon - 1
-        logits = self._logits(step, source)
-        if column >= logits.shape[1]:
-            return forecast_from_shares(self._model.prior[target].astype(np.float64), step.tokens)
-        if source not in step.summed:
-            step.summed[source] = self._sums(logits, source)
-        expected_tokens, probability = step.summed[source]
+        column = horizon - 1
+        expected_tokens, probability = self.forecast_arrays(layer)
+        if column >= len(expected_tokens):
+            return forecast_from_shares(self._model.prior[target].astype(np.float64), self._step.tokens)
         return Forecast(expected_tokens=expected_tokens[column], probability=probability[column])
+
+    def forecast_arrays(self, layer: int) -> tuple[FloatArray, FloatArray]:
+        """Expected tokens and batch probabilities of all horizons, float32 ``[horizons, experts]`` each."""
+        step, source = self._step, layer + 1
+        if source not in step.summed:
+            step.summed[source] = self._sums(self._logits(step, source), source)
+        return step.summed[source]
 
     def predict_tokens(self, layer: int, horizon: int) -> FloatArray:
         """Calibrated probability of every row and expert, float64 ``[tokens, experts]``."""
