@@ -57,7 +57,8 @@ class MovingAverage:
     def predict_tokens(self, layer: int, horizon: int) -> FloatArray:
         """Probability that each row chooses each expert, float64 ``[tokens, experts]``."""
         target = check_target(layer, horizon, self._layers)
-        return self._memory.averages(target)[0].astype("float64")
+        rows: FloatArray = self._memory.averages(target)[0].astype("float64")
+        return rows
 
     def predict(self, layer: int, horizon: int) -> Forecast:
         """Forecast of the batch; see `Predictor.predict`."""

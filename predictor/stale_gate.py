@@ -106,7 +106,8 @@ class StaleGate:
             self._named[target, horizon] = ids
         precision = float(self._precision[target, horizon])
         rows = chosen_rows(ids, self._experts)
-        return np.minimum(1.0, rows * precision + (1.0 - precision) * self._shares[target])
+        hedged: FloatArray = np.minimum(1.0, rows * precision + (1.0 - precision) * self._shares[target])
+        return hedged
 
     def predict(self, layer: int, horizon: int) -> Forecast:
         """Stale choices of the tokens, hedged by the moving average; see `Predictor.predict`."""

@@ -91,7 +91,8 @@ class EventCurves:
         expected = probability.sum(axis=0, dtype=np.float64)
         change = anchor_weights(probability.shape[0]) @ self.changes[source, horizon - 1]
         needed = -np.expm1(-load) + between_knots(change, _place(load))
-        return np.clip(needed, 0.0, np.minimum(expected, 1.0))
+        found: npt.NDArray[np.float64] = np.clip(needed, 0.0, np.minimum(expected, 1.0))
+        return found
 
 
 def _place(load: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

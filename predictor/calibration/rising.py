@@ -31,14 +31,15 @@ def knot_sums(place: Floats, happened: npt.NDArray[Any], knots: int) -> tuple[Fl
     share = place - left
     weight = np.bincount(left, 1 - share, knots) + np.bincount(left + 1, share, knots)
     hits = np.bincount(left, (1 - share) * happened, knots) + np.bincount(left + 1, share * happened, knots)
-    return weight, hits
+    return weight.astype(np.float64), hits.astype(np.float64)
 
 
 def between_knots(values: npt.NDArray[Any], place: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Values at places among the knots, linear between them."""
     left = np.minimum(place.astype(np.int64), values.shape[0] - 2)
     low = values[left]
-    return low + (values[left + 1] - low) * (place - left)
+    found: npt.NDArray[Any] = low + (values[left + 1] - low) * (place - left)
+    return found
 
 
 def rising(values: Floats, weights: Floats) -> Floats:

@@ -47,8 +47,8 @@ class History:
     ) -> History:
         """Collect the sequences of a trace; padding is left out."""
         runs = []
-        for sequence in sequences:
-            start, end = int(trace.seq_offsets[sequence]), int(trace.seq_offsets[sequence + 1])
+        for one in sequences:
+            start, end = int(trace.seq_offsets[one]), int(trace.seq_offsets[one + 1])
             runs.append(start + np.flatnonzero(~trace.padding[start:end]))
         rows = np.concatenate(runs) if runs else np.zeros(0, dtype=np.int64)
         lengths = [len(run) for run in runs]

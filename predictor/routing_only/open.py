@@ -28,7 +28,7 @@ def open_routing_only(folder: str, context: PredictorContext) -> RoutingOnly:
         When the checkpoint cannot be read or was trained for another model, with all that differs.
     """
     model = load_routing_only(folder)
-    pairs = {
+    pairs: dict[str, tuple[object, object]] = {
         "MoE layers": (model.layers, context.layers),
         "experts": (model.experts, context.experts),
         "experts per token": (model.top_k, context.top_k),

@@ -84,7 +84,8 @@ class RoutingOnly:
         target = check_target(layer, horizon, self._model.layers)
         if horizon > self._model.horizons:
             return self._beyond(layer, target).astype(np.float64)
-        return self._said(layer)[0][horizon - 1].astype(np.float64)
+        rows: FloatArray = self._said(layer)[0][horizon - 1].astype(np.float64)
+        return rows
 
     def predict(self, layer: int, horizon: int) -> Forecast:
         """Forecast of the batch; see `Predictor.predict`."""

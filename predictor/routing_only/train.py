@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +80,7 @@ def train_routing_only(
     folds = _folds(fitted.history, _learnable(fitted.history, "training"))
     judges = _learnable(held.history, "validation")
     layers, experts, horizons = trace.layers, trace.meta.experts, settings.horizons_of(trace.layers)
-    arrays = {
+    arrays: dict[str, Any] = {
         name: np.zeros(shape, dtype=np.float32) for name, shape in shapes(layers, experts, settings).items()
     }
     arrays["prior"][:] = prior

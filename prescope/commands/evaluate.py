@@ -121,13 +121,14 @@ def _progress() -> Any:
     from prescope.commands.output import progress_console
 
     stderr = progress_console()
-    last = [float("-inf"), ""]
+    last = (float("-inf"), "")
 
     def progress(what: str, done: int, total: int) -> None:
         # A line when something new begins, then every few seconds.
+        nonlocal last
         now = monotonic()
-        if what != last[1] or now - float(last[0]) > 5:
-            last[:] = now, what
+        if what != last[1] or now - last[0] > 5:
+            last = now, what
             stderr.print(f"... {what}" + (f": step {done} of {total}" if total > 1 else ""), style="dim")
 
     return progress

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from prescope.evaluation.settings import EvaluateSettings
-from prescope.formulation import Instance, PredictedDemand, evaluate, makespan_ns, preset
+from prescope.formulation import Instance, Plan, PredictedDemand, evaluate, makespan_ns, preset
 from prescope.formulation.demand import FloatArray
 from prescope.instances import BatchStep, choose_residents
 
@@ -158,7 +158,7 @@ def truth_of(step: BatchStep, horizons: int) -> PredictedDemand:
     return PredictedDemand(probabilities=(many > 0).astype(float), expected_tokens=many, source="oracle")
 
 
-def _copies(done: Iterable[tuple[Instance, object]]) -> dict[str, int]:
+def _copies(done: Iterable[tuple[Instance, Plan]]) -> dict[str, int]:
     from prescope.runtime.plugin.step_report import copy_worth
 
     useful = wasted = late = moved = lost = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from prescope.evaluation.contestants import Contestant, contestants, trained_split
@@ -171,7 +172,7 @@ def _score(
                 reference=reference,
                 max_steps=settings.max_steps,
                 keep=settings.plan_steps,
-                progress=lambda done, total, what=what: progress(what, done, total),
+                progress=partial(progress, what),
             )
         )
     return PredictorScores(name=contestant.name, batches=tuple(batches))
