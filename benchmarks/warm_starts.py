@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
     options.add_argument("--batches", nargs="+", type=int, default=BATCHES)
     options.add_argument(
-        "--steps", type=int, default=6, help="consecutive decode steps, the first not counted"
+        "--steps", type=int, default=5, help="consecutive decode steps, the first not counted"
     )
     options.add_argument("--slots", type=int, default=8)
     options.add_argument("--lookahead", type=int, default=4)
