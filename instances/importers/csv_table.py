@@ -45,7 +45,9 @@ def column_names(line: bytes) -> tuple[str, ...]:
         When one is missing or there twice, or there are too many.
     """
     if not line.isascii():
-        raise ValueError(f"expected names of columns, or a line that begins with #, in ASCII, got {line[:40]!r}")
+        raise ValueError(
+            f"expected names of columns, or a line that begins with #, in ASCII, got {line[:40]!r}"
+        )
     names = tuple(name.strip() for name in line.decode("ascii").split(","))
     if len(names) > _MAX_COLUMNS:
         raise ValueError(f"expected at most {_MAX_COLUMNS} columns, got {len(names)}")

@@ -34,7 +34,7 @@ CSV_WRONG = {
     "blank line": (("0,0,0,1,0", "\n0,0,0,1,0"), "line 10: expected 8 fields, got 1", ""),
     "text": (("7,0.5", "seven,0.5"), "line 11, column expert: .*got 'seven'", ""),
     "underscore": (("7,0.5", "1_0,0.5"), "line 11, column expert: .*got '1_0'", ""),
-    "byte order mark": (("# route", "\ufeff# route"), "line 1: expected names of columns, or a line that", ""),
+    "byte order mark": (("# route", "\ufeff# route"), "line 1: expected names of columns, or", ""),
     "umlaut": (("0.75", "0,ä"), "line 8", ""),
     "fraction": (("7,0.5", "7.0,0.5"), "line 11, column expert: .*got '7.0'", ""),
     "huge": (("7,0.5", f"{10**30},0.5"), "line 11, column expert: expected a whole number that fits", ""),
