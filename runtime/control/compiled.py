@@ -19,7 +19,7 @@ from prescope.runtime.control.online import OnlineStep
 from prescope.runtime.control.prediction_lane import Forecaster, PredictionLane
 from prescope.runtime.control.tables import CostTables
 from prescope.runtime.control.wave import StepControl, Wave
-from prescope.solver.online import GatePolicy, policy_code
+from prescope.solver.online import ExpectedPolicy, GatePolicy, policy_code
 
 
 class CompiledStep:
@@ -67,7 +67,11 @@ class CompiledStep:
         self._entry_link_ns, self._prediction_ns = link_ready_ns, prediction_ns
         ahead = policy.horizon(lookahead if reach is None else min(lookahead, reach))
         self._forecasts = PredictionLane(forecast, layers=layers, reach=ahead)
-        self._state = new_state(layers, experts, slots=slots, ahead=ahead, link_ready_ns=link_ready_ns)
+        # What the guard has learned goes on from step to step.
+        trust_ns = policy.trust_ns if isinstance(policy, ExpectedPolicy) else None
+        self._state = new_state(
+            layers, experts, slots=slots, ahead=ahead, link_ready_ns=link_ready_ns, trust_ns=trust_ns
+        )
         self._site = self._make_site(tokens)
         self._counts = np.zeros(resident.shape, dtype=np.int64)
         self._layers: list[LayerPlan] = []

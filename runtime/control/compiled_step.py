@@ -12,13 +12,16 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from prescope.formulation.demand import IntArray
+from prescope.formulation.demand import FloatArray, IntArray
 from prescope.solver.online.kernel import Answer, Coming, Gate, PolicyCode, decide
 
 BoolArray = npt.NDArray[np.bool_]
 
 _HELD = -1
 _NEVER = -1
+
+# What is left of a gate's promises at the next one: the guard looks back over some fifty gates.
+_FADE = 0.98
 
 # Places in `StepState.clock`.
 LINK, LAYER_END, HOST_FREE = 0, 1, 2
@@ -74,6 +77,11 @@ class StepState(NamedTuple):
         The last gate's experts in order, and its wishes.
     coming
         Costs of the coming layers as last expected, ``[lookahead, E]`` and ``[lookahead]``.
+    promise_ns
+        Host time that bringing each wished expert was expected to save when it was last wished or issued, 0
+        where it was not; float64 ``[L, E]``.
+    trust_ns
+        What wishes promised and what came of it, both fading; float64 ``[2]``. It outlives the step.
     """
 
     clock: IntArray
@@ -84,9 +92,19 @@ class StepState(NamedTuple):
     counters: IntArray
     answer: Answer
     coming: Coming
+    promise_ns: FloatArray
+    trust_ns: FloatArray
 
 
-def new_state(layers: int, experts: int, *, slots: int, ahead: int, link_ready_ns: int = 0) -> StepState:
+def new_state(
+    layers: int,
+    experts: int,
+    *,
+    slots: int,
+    ahead: int,
+    link_ready_ns: int = 0,
+    trust_ns: FloatArray | None = None,
+) -> StepState:
     """State at the start of a step with room for forecasts of ``ahead`` layers."""
     clock = np.zeros(3, dtype=np.int64)
     clock[LINK] = link_ready_ns
@@ -112,6 +130,8 @@ def new_state(layers: int, experts: int, *, slots: int, ahead: int, link_ready_n
             dense_ns=np.zeros(ahead, dtype=np.int64),
             copy_ns=np.zeros(ahead, dtype=np.int64),
         ),
+        promise_ns=np.zeros(shape),
+        trust_ns=np.zeros(2) if trust_ns is None else trust_ns,
     )
 
 
@@ -210,6 +230,22 @@ def run_gate(
         state.coming.copy_ns[:ahead],
     )
     gpu, cpu, wishes, _ = decide(gate, coming, code, answer)
+    if code.guard > 0.0:
+        _note(state, layer, coming, wishes)
+        trust = state.trust_ns
+        if trust[1] < code.guard * trust[0]:
+            # Wishes are watched, not granted.
+            nothing = Coming(
+                coming.cpu_ns[:0],
+                coming.gpu_ns[:0],
+                coming.probability[:0],
+                coming.held[:0],
+                coming.dense_ns[:0],
+                coming.copy_ns[:0],
+            )
+            gpu, cpu, wishes, _ = decide(gate, nothing, code, answer)
+        if layer >= 0:
+            _settle(state, layer, gpu, cpu_ns)
     state.counters[1] = gpu
     state.counters[2] = cpu
     if layer >= 0:
@@ -227,6 +263,38 @@ def run_gate(
         if max(clock[LINK], gate_ns, slot_free_ns[slot]) >= next_gate_ns:
             break
         _copy(site, state, layer + answer.wish_ahead[rank], answer.wish_expert[rank], layer, gate_ns)
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _note(state: StepState, layer: int, coming: Coming, wishes: int) -> None:
+    """Remember what is wished now instead of what was wished before and not issued."""
+    ahead, experts = coming.cpu_ns.shape
+    for row in range(ahead):
+        for expert in range(experts):
+            if state.arrival_ns[layer + 1 + row, expert] == _NEVER:
+                state.promise_ns[layer + 1 + row, expert] = 0.0
+    for rank in range(wishes):
+        row, expert = state.answer.wish_ahead[rank] - 1, state.answer.wish_expert[rank]
+        state.promise_ns[layer + 1 + row, expert] = coming.cpu_ns[row, expert]
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _settle(state: StepState, layer: int, gpu: int, cpu_ns: IntArray) -> None:
+    """Compare what the layer's wishes promised with what they saved, or would have."""
+    promised = kept = 0.0
+    promise_ns, arrival_ns = state.promise_ns[layer], state.arrival_ns[layer]
+    for expert in range(promise_ns.shape[0]):
+        if promise_ns[expert] > 0.0:
+            promised += promise_ns[expert]
+            # A copy that came too late saved nothing.
+            if arrival_ns[expert] == _NEVER:
+                kept += cpu_ns[expert]
+    for rank in range(gpu):
+        expert = state.answer.gpu[rank]
+        if promise_ns[expert] > 0.0 and arrival_ns[expert] != _NEVER:
+            kept += cpu_ns[expert]
+    state.trust_ns[0] = state.trust_ns[0] * _FADE + promised
+    state.trust_ns[1] = state.trust_ns[1] * _FADE + kept
 
 
 @numba.njit(cache=True, error_model="numpy")

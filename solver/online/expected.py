@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prescope.formulation.demand import IntArray
+from prescope.formulation.demand import FloatArray, IntArray
 from prescope.solver.online.kernel import Answer, Coming, Gate, PolicyCode, decide
 from prescope.solver.online.state import GateDecision, GateState, LayerForecast
 
@@ -13,6 +13,9 @@ LAYERS_AHEAD = 12
 
 SPREAD = 0.5
 """Share of independent variance; experts of a layer are not independent: each token takes a fixed number."""
+
+GUARD = 0.6
+"""Least share of promises kept at which the policy by name prefetches."""
 
 
 class ExpectedPolicy:
@@ -29,16 +32,23 @@ class ExpectedPolicy:
     spread
         Share of the experts' independent variance that the expected maximum of host and device takes into
         account; 0 takes the maximum of the expectations.
+    guard
+        Prefetch rests while its promises are kept to less than this share, and is taken up again when they
+        are kept; 0 is no guard. It looks back over the latest gates, of earlier steps too; only the compiled
+        control keeps it.
     """
 
     name = "expected"
 
-    def __init__(self, *, ahead: int = LAYERS_AHEAD, spread: float = SPREAD) -> None:
+    def __init__(self, *, ahead: int = LAYERS_AHEAD, spread: float = SPREAD, guard: float = 0.0) -> None:
         if ahead < 1:
             raise ValueError(f"expected ahead >= 1, got {ahead}")
         if not 0.0 <= spread <= 1.0:
             raise ValueError(f"expected spread in [0, 1], got {spread}")
-        self.code = PolicyCode(ahead=ahead, copies=0, expected=True, spread=spread)
+        if not 0.0 <= guard < 1.0:
+            raise ValueError(f"expected guard in [0, 1), got {guard}")
+        self.code = PolicyCode(ahead=ahead, copies=0, expected=True, spread=spread, guard=guard)
+        self.trust_ns: FloatArray = np.zeros(2)
 
     def horizon(self, lookahead: int) -> int:
         """How many layers ahead it uses; see `GatePolicy.horizon`."""

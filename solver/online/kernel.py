@@ -33,12 +33,16 @@ class PolicyCode(NamedTuple):
         Whether the tables of coming layers are those of policy ``expected``.
     spread
         Share of the experts' independent variance in its tables; 0 takes the maximum of expectations.
+    guard
+        Prefetch rests while what was brought, or would have been, is worth less than this share of what the
+        forecasts promised; 0 trusts them always.
     """
 
     ahead: int
     copies: int
     expected: bool
     spread: float
+    guard: float = 0.0
 
 
 class Gate(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from prescope.formulation.demand import IntArray
-from prescope.solver.online.expected import ExpectedPolicy
+from prescope.solver.online.expected import GUARD, ExpectedPolicy
 from prescope.solver.online.future import Outlook
 from prescope.solver.online.kernel import PolicyCode
 from prescope.solver.online.split import split_costs
@@ -143,7 +143,7 @@ _POLICIES: dict[str, Callable[[], GatePolicy]] = {
     "intra-layer": lambda: SplitPolicy("intra-layer", ahead=0),
     "presched": lambda: SplitPolicy("presched", ahead=1),
     "dp": lambda: SplitPolicy("dp", ahead=None),
-    "expected": ExpectedPolicy,
+    "expected": lambda: ExpectedPolicy(guard=GUARD),
     "ktransformers": lambda: _rule("ktransformers"),
     "fiddler": lambda: _rule("fiddler"),
     "freetoken": lambda: _rule("freetoken"),
