@@ -12,8 +12,11 @@ from prescope.bench.row import BenchRow, Kind, RowStatus, RunKey, relative_gap
 from prescope.bench.settings import parse_limit
 from prescope.bench.versions import this_machine
 from prescope.formulation import Instance, Plan
-from prescope.solver import UnsuitableInstanceError
+from prescope.solver import Incumbent, UnsuitableInstanceError
 
+# A reader of CSV refuses cells of more than 131,072 letters.
+MAX_ERROR = 2000
+MAX_INCUMBENTS = 2000
 DIED = "the worker process died: out of memory, killed, or a crash in compiled code"
 
 
@@ -75,7 +78,7 @@ def run_task(task: RunTask) -> RunOutcome:
                 replan=task.replan,
             )
     except UnsuitableInstanceError as error:
-        return RunOutcome(row=replace(failed_row(task, str(error)), status=RowStatus.UNSUITABLE))
+        return RunOutcome(row=replace(failed_row(task, str(error)[:MAX_ERROR]), status=RowStatus.UNSUITABLE))
     except (Exception, SystemExit) as error:
         return RunOutcome(row=failed_row(task, _told(error)))
     return RunOutcome(row=_row(task, planned), plan=planned.plan)
@@ -125,7 +128,7 @@ def _row(task: RunTask, planned: Planned) -> BenchRow:
         effort=statistics.effort,
         hint=statistics.hint.value,
         incumbents=" ".join(
-            f"{one.time_ns}:{one.makespan_ns}" for one in (result.incumbents if result is not None else ())
+            f"{one.time_ns}:{one.makespan_ns}" for one in _some(() if result is None else result.incumbents)
         ),
     )
 
@@ -141,4 +144,11 @@ def _status(made_ns: int | None, bound_ns: int) -> RowStatus:
 def _told(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" (at {frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return " ".join(f"{type(error).__name__}: {error}{where}".split())
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text[:MAX_ERROR] + where
+
+
+def _some(incumbents: tuple[Incumbent, ...]) -> tuple[Incumbent, ...]:
+    """All of them unless they are thousands: then without the middle, so that a cell stays readable."""
+    half = MAX_INCUMBENTS // 2
+    return incumbents if len(incumbents) <= 2 * half else incumbents[:half] + incumbents[-half:]

@@ -200,6 +200,21 @@ def test_a_method_that_does_not_apply_is_no_failure(tmp_path: Path, monkeypatch:
     assert "0/0 (1 without)" in gap_cells(first) and "-" in gap_cells(first)
 
 
+def test_a_solver_that_says_too_much_leaves_a_readable_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = broken_method(tmp_path, monkeypatch, SolverError("no " * 10**6))
+    assert len(row.error) < 3000 and "test_bench_sweep.py:" in row.error
+    assert read_rows(tmp_path)[0] == row
+    from prescope.bench.task import MAX_INCUMBENTS, _some
+    from prescope.solver import Incumbent
+
+    many = tuple(Incumbent(time_ns=n, makespan_ns=10**6 - n) for n in range(10**4))
+    kept = _some(many)
+    assert len(kept) == MAX_INCUMBENTS and (kept[0], kept[-1]) == (many[0], many[-1])
+    assert _some(many[:9]) == many[:9]
+
+
 def test_what_a_worker_says_is_evaluated_again(tmp_path: Path) -> None:
     def cheating(tasks: Iterable[RunTask]) -> Iterator[RunOutcome]:
         for task in tasks:
