@@ -56,7 +56,8 @@ def attach(
     expert_memory
         Device memory for experts, in bytes of this model: ``"4GiB"`` or a number.
     policy
-        ``"on-demand"``, ``"cpu-only"``, ``"intra-layer"``, ``"presched"`` or ``"dp"``; with an oracle as
+        ``"on-demand"``, ``"cpu-only"``, ``"intra-layer"``, ``"presched"``, ``"dp"``
+        or ``"expected"``; with an oracle as
         predictor any method of `prescope.solver.methods`.
     predictor
         A name of `prescope.predictor.predictors`, or an object; ``None`` is ``"stale-gate"``, which needs
