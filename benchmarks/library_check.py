@@ -25,7 +25,7 @@ from prescope.solver import SolverError, UnsuitableInstanceError, methods, solve
 
 EXTREMES = ("cpu-only", "on-demand")
 VARIANTS = ("dp-fast",)
-EXACT = ("cp-sat", "cp-sat-table", "milp", "milp-fluid")
+EXACT = ("cp-sat", "cp-sat-table", "milp")
 APART = 0.01
 OPEN = 0.001
 HEADING = """# The library: gaps by set and method
