@@ -62,7 +62,7 @@ def main() -> None:
     """Train what is missing and write both files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("build/llapor_tiny"), help="Where the trace is.")
-    parser.add_argument("--streams", type=int, default=160, help="Streams used, of those in the trace.")
+    parser.add_argument("--streams", type=int, default=80, help="Streams used, of those in the trace.")
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.work.mkdir(parents=True, exist_ok=True)
@@ -114,8 +114,8 @@ def main() -> None:
             writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
+        (RESULTS / "llapor_tune.md").write_text(report(rows, options.streams))
         print(found, flush=True)
-    (RESULTS / "llapor_tune.md").write_text(report(rows, options.streams))
 
 
 def recall_of(network: torch.nn.Module, data: SourceData, top_k: int) -> np.ndarray:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -51,7 +51,7 @@ class TuningSettings:
     iterations: int = 8
     seconds: float = 0.25
     batch_rows: int = 128
-    rate: float = 5e-4
+    rate: float = 2e-3
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -78,7 +78,6 @@ class _Watched:
         self.expected = torch.zeros(network.horizons, network.experts)
         self.happened = torch.zeros(network.horizons, network.experts)
         self.tokens = 0
-        self.pending: Future[None] | None = None
         self.rounds = 0
 
     def take(self, rows: Tensor, logits: Tensor, ids: Tensor) -> None:
@@ -106,8 +105,8 @@ class Tuner:
     """Watches every source and tunes those whose forecasts of the last tokens were off.
 
     The error is the share of a window's routed tokens that experts got beyond, or short of, what was
-    expected of them. A round runs on one background thread on a copy of the network, which replaces the one
-    in use when it is done; steps never wait for it. Rows, rounds and time are bounded.
+    expected of them. A round runs on a background thread, one at a time, on a copy of the network, which
+    replaces the one in use when it is done; steps never wait for it. Rows, rounds and time are bounded.
 
     Parameters
     ----------
@@ -128,7 +127,8 @@ class Tuner:
         self._synchronous = synchronous
         self._watched: dict[int, _Watched] = {}
         self._generator = torch.Generator().manual_seed(self._settings.seed)
-        self._pool: Executor | None = None
+        self._thread: Thread | None = None
+        self._busy: _Watched | None = None
         self.errors: dict[int, float] = {}
         """Error of each source's last full window."""
 
@@ -151,11 +151,9 @@ class Tuner:
             if watched is None:
                 watched = _Watched(predictor.networks[source], self._settings, self._top_k)
                 self._watched[source] = watched
-            if watched.pending is not None:
-                if not watched.pending.done():
-                    # Its rows are being learnt from; what happens meanwhile is not missed for long.
-                    continue
-                watched.pending = None
+            if self._busy is watched and self._thread is not None and self._thread.is_alive():
+                # Its rows are being learnt from; what happens meanwhile is not missed for long.
+                continue
             watched.take(step.rows[source], logits, ids[:, source : source + logits.shape[1]])
             if watched.tokens < self._settings.window:
                 continue
@@ -164,18 +162,26 @@ class Tuner:
                 self._start(watched, lambda tuned, at=source: predictor.replace_network(at, tuned))  # type: ignore[misc]
 
     def close(self) -> None:
-        """Wait for a running round and end the thread; a round may be started again later."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True)
-            self._pool = None
+        """Wait for a running round; others may be started later."""
+        if self._thread is not None:
+            self._thread.join()
 
     def _start(self, watched: _Watched, use: Callable[[SourceNetwork], None]) -> None:
         if self._synchronous:
             self._round(watched, use, bounded=False)
             return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="llapor-tuning")
-        watched.pending = self._pool.submit(self._round, watched, use, bounded=True)
+        if self._thread is not None and self._thread.is_alive():
+            # One round at a time; if the error stays, the next window asks again.
+            return
+        self._busy = watched
+        self._thread = Thread(
+            target=self._round,
+            args=(watched, use),
+            kwargs={"bounded": True},
+            name="llapor-tuning",
+            daemon=True,
+        )
+        self._thread.start()
 
     def _round(self, watched: _Watched, use: Callable[[SourceNetwork], None], *, bounded: bool) -> None:
         settings, until = self._settings, monotonic() + self._settings.seconds
