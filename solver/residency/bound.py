@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +85,8 @@ def _best_prices(cuts: list[tuple[float, float, float]], host_computes: bool) ->
     """Weights whose worst known assignment is best: a linear programme in three variables."""
     from ortools.linear_solver import pywraplp
 
-    solver = pywraplp.Solver.CreateSolver("GLOP")
+    factory: Any = pywraplp.Solver
+    solver = factory.CreateSolver("GLOP")
     scale = max(max(cut) for cut in cuts) or 1.0
     cpu, gpu, link = (solver.NumVar(0, 1, name) for name in ("cpu", "gpu", "link"))
     value = solver.NumVar(0, solver.infinity(), "value")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -131,7 +132,7 @@ class ResidencyFlow:
         costs = np.zeros(self._tails.shape[0], dtype=np.int64)
         costs[self._load] = np.floor(scale * prices.link * uses.copy_ns)
         costs[self._serve] = np.floor(scale * (prices.gpu * uses.gpu_ns - without))
-        solver = min_cost_flow.SimpleMinCostFlow()
+        solver: Any = min_cost_flow.SimpleMinCostFlow()
         arcs = solver.add_arcs_with_capacity_and_unit_cost(self._tails, self._heads, self._capacities, costs)
         solver.set_nodes_supplies(np.arange(self._supplies.shape[0], dtype=np.int32), self._supplies)
         status = solver.solve()
