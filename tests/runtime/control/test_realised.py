@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from predicted_instances import guesses, predicted_instance
 from tiny_instances import make_instance, seeded
@@ -46,6 +46,7 @@ def test_a_realised_policy_costs_what_it_says(policy, case):
 
 
 @pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=25)
 @given(case=cases)
 def test_a_followed_prediction_costs_what_it_says(method, case):
     instance = predicted_instance(*case)
@@ -58,6 +59,7 @@ def test_a_followed_prediction_costs_what_it_says(method, case):
 @pytest.mark.parametrize(
     "run", [lambda case: realise(case, "dp"), lambda case: realise_plan(case, planner("dp"))]
 )
+@settings(max_examples=30)
 @given(case=cases, changed=st.integers(0, 3))
 def test_what_is_done_before_a_gate_does_not_depend_on_what_it_says(run, case, changed):
     instance = predicted_instance(*case)
