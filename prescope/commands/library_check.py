@@ -78,6 +78,7 @@ def _report() -> Callable[[int, int, EntryCheck], None]:
         if check.problem is not None or done % _EVERY == 0 or done == total:
             seconds = (perf_counter_ns() - begin) / 1e9
             verdict = "ok" if check.problem is None else "PROBLEM"
-            stderr.print(f"[{seconds:6.1f} s] {done} of {total}, {check.name}: {verdict}", markup=False, soft_wrap=True)
+            line = f"[{seconds:6.1f} s] {done} of {total}, {check.name}: {verdict}"
+            stderr.print(line, markup=False, soft_wrap=True)
 
     return report
