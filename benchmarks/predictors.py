@@ -204,12 +204,15 @@ def trained(trace: RoutingTrace, variant: str) -> Path:
     """Folder of a variant's checkpoint, trained when it is not there."""
     folder = BUILD / f"gpt-oss-20b-{list(VARIANTS).index(variant)}"
     if not (folder / "predictor.json").exists():
+        # A fixed number, because the order of sums depends on it.
+        torch.set_num_threads(2)
         model = train_routing_only(
             trace,
             split_of(trace),
             VARIANTS[variant],
             progress=lambda done, total: tell(f"training, {variant}", done, total),
         )
+        torch.set_num_threads(1)
         save_routing_only(folder, model)
     return folder
 
@@ -301,7 +304,7 @@ def markdown(parts: dict[str, dict[str, Any]], checks: list[dict[str, Any]]) -> 
 
 def tell(what: str, done: int, total: int) -> None:
     """Progress, now and then."""
-    if done % 50 == 0 or done == total:
+    if done % (50 if total > 100 else 4) == 0 or done == total:
         print(f"    {what}: {done} of {total}", file=sys.stderr, flush=True)
 
 
