@@ -105,7 +105,7 @@ def fit_basis(
         projects.append(torch.eye(width) / size if kept == width else vectors[:, -kept:].flip(1) / size)
         firsts.append(vectors[:, -per_layer:])
         parts.append(centred @ firsts[-1])
-    recall, sequence = _history(parts, firsts, min(history, per_layer * layers))
+    recall = _history(parts, firsts, min(history, per_layer * layers))
     cut = min(trend, recall.shape[2])
     basis = Basis(
         mean=torch.stack(means),
@@ -114,23 +114,21 @@ def fit_basis(
         trend_scale=torch.ones(cut),
         tokens=torch.zeros(0, kept),
     )
-    del sequence
     if token_ids is None or int(token_ids.max()) < 0:
         return basis
     return _with_tokens(basis, hidden[0], token_ids)
 
 
-def _history(parts: list[Tensor], firsts: list[Tensor], kept: int) -> tuple[Tensor, Tensor]:
-    joined = torch.cat(parts, dim=1)
+def _history(parts: list[Tensor], firsts: list[Tensor], kept: int) -> Tensor:
     if not kept:
-        return torch.zeros(len(parts), firsts[0].shape[0], 0), joined[:, :0]
+        return torch.zeros(len(parts), firsts[0].shape[0], 0)
+    joined = torch.cat(parts, dim=1)
     values, vectors = torch.linalg.eigh(joined.T @ joined / max(1, len(joined)))
     # Unit variance, except for directions that hardly vary: those must not be blown up.
     floor = values[-1].clamp_min(1e-6) * 1e-6
     white = vectors[:, -kept:].flip(1) / values[-kept:].flip(0).clamp_min(floor).sqrt()
     by_layer = white.split([part.shape[1] for part in parts])
-    recall = torch.stack([first @ part for first, part in zip(firsts, by_layer, strict=True)])
-    return recall, joined @ white
+    return torch.stack([first @ part for first, part in zip(firsts, by_layer, strict=True)])
 
 
 def _with_tokens(basis: Basis, hidden: Tensor, token_ids: Tensor) -> Basis:

@@ -15,7 +15,7 @@ def selection_columns(ids: Tensor, weights: Tensor | None, experts: int, *, comp
     """
     rows, top_k = ids.shape
     usual = top_k / experts
-    size = max(usual * (1.0 - usual), 1e-6) ** 0.5
+    size = max(usual * (1.0 - usual), 1e-3) ** 0.5
     # The last column takes what was not recorded and is cut off.
     columns = torch.zeros(rows, 2 * experts + 1)
     missing = None if complete else ids < 0
