@@ -32,7 +32,7 @@ def planner(name):
     return plan
 
 
-METHODS = ("dp", "presched", "intra-layer", "on-demand")
+METHODS = ("dp-fast", "presched", "intra-layer", "on-demand")
 cases = st.tuples(st.integers(0, 10**6), st.integers(1, 4))
 
 
@@ -57,7 +57,7 @@ def test_a_followed_prediction_costs_what_it_says(method, case):
 
 
 @pytest.mark.parametrize(
-    "run", [lambda case: realise(case, "dp"), lambda case: realise_plan(case, planner("dp"))]
+    "run", [lambda case: realise(case, "dp"), lambda case: realise_plan(case, planner("dp-fast"))]
 )
 @settings(max_examples=30)
 @given(case=cases, changed=st.integers(0, 3))
@@ -94,7 +94,7 @@ def test_true_predictions_come_close_to_the_offline_plan():
         without += makespan_ns(instance, realise(instance, "intra-layer"))
         online += makespan_ns(instance, realise(instance, "dp"))
         followed += makespan_ns(instance, realise_plan(instance, plan))
-        window += makespan_ns(instance, realise_plan(instance, planner("dp")))
+        window += makespan_ns(instance, realise_plan(instance, planner("dp-fast")))
     assert offline <= min(online, followed, window)
     assert max(online, followed, window) - offline < 0.35 * (without - offline)
 
@@ -119,7 +119,7 @@ def test_without_predictions_nothing_is_realised():
     instance = make_instance(seeded(3))
     for run in (
         lambda: realise(instance, "dp"),
-        lambda: realise_plan(instance, planner("dp")),
+        lambda: realise_plan(instance, planner("dp-fast")),
         lambda: predicted_twin(instance),
     ):
         with pytest.raises(ValueError, match="expected predicted demand in instance .*, got none"):
