@@ -132,8 +132,8 @@ def choose(model: LlaporModel, trace: RoutingTrace) -> None:
         "# Tuning settings of LLaPor",
         "",
         f"Trained on code, met by documentation of training files ({trace.tokens} tokens, {BATCH} streams at "
-        "once): recall over all horizons, and the mean "
-        "squared error of the probabilities, which decides. Made by `python -m benchmarks.llapor_shift --choose`.",
+        "once): recall over all horizons, and the mean squared error of the probabilities, which "
+        "decides. Made by `python -m benchmarks.llapor_shift --choose`.",
         "",
         "| learning rate | iterations | error that starts it | gate 0 | gate 3 | squared error | rounds |",
         "|" + " --- |" * 7,

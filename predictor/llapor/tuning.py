@@ -51,7 +51,7 @@ class TuningSettings:
     iterations: int = 8
     seconds: float = 0.25
     batch_rows: int = 128
-    rate: float = 5e-4
+    rate: float = 2e-3
     seed: int = 0
 
     def __post_init__(self) -> None:
