@@ -82,7 +82,7 @@ def main() -> None:
     """Train, score with and without tuning, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("build/llapor_shift"), help="Where parts are kept.")
-    parser.add_argument("--streams", type=int, default=240, help="Training streams of 256 tokens.")
+    parser.add_argument("--streams", type=int, default=160, help="Training streams of 256 tokens.")
     parser.add_argument(
         "--choose", action="store_true", help="Compare tuning settings on documentation of training files."
     )
