@@ -7,16 +7,10 @@ import numpy.typing as npt
 
 from prescope.formulation import CostModel, Demand, Instance, LayerPlan, Plan, PlanInfo, Tier, Transfer
 from prescope.formulation.demand import IntArray
-from prescope.runtime.control.compiled_step import (
-    HOST_FREE,
-    LAYER_END,
-    LINK,
-    Site,
-    new_state,
-    run_gate,
-)
+from prescope.runtime.control.compiled_step import run_gate
 from prescope.runtime.control.online import OnlineStep
 from prescope.runtime.control.prediction_lane import Forecaster, PredictionLane
+from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, LINK, Site, new_state
 from prescope.runtime.control.tables import CostTables
 from prescope.runtime.control.wave import StepControl, Wave
 from prescope.solver.online import ExpectedPolicy, GatePolicy, policy_code

@@ -6,133 +6,17 @@ nanosecond.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numba
 import numpy as np
-import numpy.typing as npt
 
-from prescope.formulation.demand import FloatArray, IntArray
-from prescope.solver.online.kernel import Answer, Coming, Gate, PolicyCode, decide
-
-BoolArray = npt.NDArray[np.bool_]
+from prescope.formulation.demand import IntArray
+from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, LINK, NEVER, Site, StepState
+from prescope.solver.online.kernel import Coming, Gate, PolicyCode, decide
 
 _HELD = -1
-_NEVER = -1
 
 # What is left of a gate's promises at the next one: the guard looks back over some fifty gates.
 _FADE = 0.98
-
-# Places in `StepState.clock`.
-LINK, LAYER_END, HOST_FREE = 0, 1, 2
-
-
-class Site(NamedTuple):
-    """What stays the same during a step.
-
-    Parameters
-    ----------
-    dense_ns, copy_ns, prediction_ns
-        Per layer, int64 ``[L]``.
-    gpu_ns, cpu_ns
-        Time of an expert by tokens, a row per layer or one for all; int64 ``[., T]`` with ``T`` at least two
-        more than the tokens of the step.
-    resident
-        Pinned experts, bool ``[L, E]``.
-    lookahead
-        Layers ahead that copies may be issued, and forecasts read.
-    host_computes
-        Whether the host runs experts in place.
-    tokens
-        Tokens of the step.
-    """
-
-    dense_ns: IntArray
-    copy_ns: IntArray
-    prediction_ns: IntArray
-    gpu_ns: IntArray
-    cpu_ns: IntArray
-    resident: BoolArray
-    lookahead: int
-    host_computes: bool
-    tokens: int
-
-
-class StepState(NamedTuple):
-    """What a step has come to; changed in place.
-
-    Parameters
-    ----------
-    clock
-        When the link is free, the last layer ended and the host is free; int64 ``[3]``.
-    slot_free_ns
-        When each slot is free, -1 while its copy waits for a later layer; int64 ``[B]``.
-    slot_of, arrival_ns
-        Slot of each expert's copy and when it lands, -1 without one; int64 ``[L, E]``.
-    copies
-        Layer, expert, slot and gate of every copy in link order; int64 ``[L * E, 4]``.
-    counters
-        Copies so far, and of the last gate: device experts, host experts; int64 ``[3]``.
-    answer
-        The last gate's experts in order, and its wishes.
-    coming
-        Costs of the coming layers as last expected, ``[lookahead, E]`` and ``[lookahead]``.
-    promise_ns
-        Host time that bringing each wished expert was expected to save when it was last wished or issued, 0
-        where it was not; float64 ``[L, E]``.
-    trust_ns
-        What wishes promised and what came of it, both fading; float64 ``[2]``. It outlives the step.
-    """
-
-    clock: IntArray
-    slot_free_ns: IntArray
-    slot_of: IntArray
-    arrival_ns: IntArray
-    copies: IntArray
-    counters: IntArray
-    answer: Answer
-    coming: Coming
-    promise_ns: FloatArray
-    trust_ns: FloatArray
-
-
-def new_state(
-    layers: int,
-    experts: int,
-    *,
-    slots: int,
-    ahead: int,
-    link_ready_ns: int = 0,
-    trust_ns: FloatArray | None = None,
-) -> StepState:
-    """State at the start of a step with room for forecasts of ``ahead`` layers."""
-    clock = np.zeros(3, dtype=np.int64)
-    clock[LINK] = link_ready_ns
-    shape = (layers, experts)
-    return StepState(
-        clock=clock,
-        slot_free_ns=np.zeros(slots, dtype=np.int64),
-        slot_of=np.full(shape, _NEVER, dtype=np.int64),
-        arrival_ns=np.full(shape, _NEVER, dtype=np.int64),
-        copies=np.zeros((layers * experts, 4), dtype=np.int64),
-        counters=np.zeros(3, dtype=np.int64),
-        answer=Answer(
-            gpu=np.zeros(experts, dtype=np.int64),
-            cpu=np.zeros(experts, dtype=np.int64),
-            wish_ahead=np.zeros(max(1, ahead) * experts, dtype=np.int64),
-            wish_expert=np.zeros(max(1, ahead) * experts, dtype=np.int64),
-        ),
-        coming=Coming(
-            cpu_ns=np.zeros((ahead, experts)),
-            gpu_ns=np.zeros((ahead, experts)),
-            probability=np.zeros((ahead, experts)),
-            held=np.zeros((ahead, experts), dtype=np.bool_),
-            dense_ns=np.zeros(ahead, dtype=np.int64),
-            copy_ns=np.zeros(ahead, dtype=np.int64),
-        ),
-        promise_ns=np.zeros(shape),
-        trust_ns=np.zeros(2) if trust_ns is None else trust_ns,
-    )
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -147,7 +31,7 @@ def _expect(site: Site, state: StepState, layer: int, ahead: int) -> None:
     copy_ns = float(site.copy_ns[target])
     most = float(max(1, site.tokens))
     for expert in range(chance.shape[0]):
-        held[expert] = resident[expert] or arrival_ns[expert] != _NEVER
+        held[expert] = resident[expert] or arrival_ns[expert] != NEVER
         share = chance[expert]
         if share <= 0.0:
             cpu_ns[expert] = gpu_ns[expert] = 0.0
@@ -193,10 +77,10 @@ def run_gate(
         gpu_ns[expert] = gpu_row[counts[expert]]
         cpu_ns[expert] = cpu_row[counts[expert]]
         active[expert] = counts[expert] > 0
-        arrival[expert] = _NEVER
+        arrival[expert] = NEVER
         if layer >= 0:
             end_ns = state.arrival_ns[layer, expert]
-            if end_ns != _NEVER:
+            if end_ns != NEVER:
                 held_now += 1
                 arrival[expert] = max(0, end_ns - gate_ns)
             if site.resident[layer, expert]:
@@ -271,7 +155,7 @@ def _note(state: StepState, layer: int, coming: Coming, wishes: int) -> None:
     ahead, experts = coming.cpu_ns.shape
     for row in range(ahead):
         for expert in range(experts):
-            if state.arrival_ns[layer + 1 + row, expert] == _NEVER:
+            if state.arrival_ns[layer + 1 + row, expert] == NEVER:
                 state.promise_ns[layer + 1 + row, expert] = 0.0
     for rank in range(wishes):
         row, expert = state.answer.wish_ahead[rank] - 1, state.answer.wish_expert[rank]
@@ -287,11 +171,11 @@ def _settle(state: StepState, layer: int, gpu: int, cpu_ns: IntArray) -> None:
         if promise_ns[expert] > 0.0:
             promised += promise_ns[expert]
             # A copy that came too late saved nothing.
-            if arrival_ns[expert] == _NEVER:
+            if arrival_ns[expert] == NEVER:
                 kept += cpu_ns[expert]
     for rank in range(gpu):
         expert = state.answer.gpu[rank]
-        if promise_ns[expert] > 0.0 and arrival_ns[expert] != _NEVER:
+        if promise_ns[expert] > 0.0 and arrival_ns[expert] != NEVER:
             kept += cpu_ns[expert]
     state.trust_ns[0] = state.trust_ns[0] * _FADE + promised
     state.trust_ns[1] = state.trust_ns[1] * _FADE + kept
@@ -315,7 +199,7 @@ def _run_layer(
     for rank in range(gpu):
         used[state.answer.gpu[rank]] = True
     for expert in range(experts):
-        if arrival_ns[expert] != _NEVER and not used[expert]:
+        if arrival_ns[expert] != NEVER and not used[expert]:
             slot_free_ns[slot_of[expert]] = max(arrival_ns[expert], gate_ns)
     device = gate_ns
     for rank in range(gpu):
@@ -323,7 +207,7 @@ def _run_layer(
         if site.resident[layer, expert]:
             device += gpu_ns[expert]
             continue
-        if arrival_ns[expert] == _NEVER:
+        if arrival_ns[expert] == NEVER:
             _copy(site, state, layer, expert, layer, gate_ns)
         device = max(device, arrival_ns[expert]) + gpu_ns[expert]
         slot_free_ns[slot_of[expert]] = device

@@ -10,14 +10,8 @@ import numpy as np
 from prescope.formulation import Instance, LayerPlan, Plan, PlanInfo, Transfer
 from prescope.formulation.arrays import instance_arrays
 from prescope.formulation.demand import FloatArray, IntArray
-from prescope.runtime.control.compiled_step import (
-    HOST_FREE,
-    LAYER_END,
-    Site,
-    StepState,
-    new_state,
-    run_gate,
-)
+from prescope.runtime.control.compiled_step import run_gate
+from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, Site, StepState, new_state
 from prescope.runtime.control.twin import predicted_of
 from prescope.solver.online.kernel import PolicyCode
 
