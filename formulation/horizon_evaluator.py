@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from prescope.formulation.evaluator import evaluate
 from prescope.formulation.horizon import Horizon, HorizonPlan, Residents
+from prescope.formulation.horizon_swaps import SwapTimes, swap_times, swaps_fit
 from prescope.formulation.schedule import Schedule, TaskKind
 
 
@@ -37,15 +38,6 @@ class HorizonSchedule:
     uses: int
 
 
-def landed(schedule: Schedule) -> frozenset[tuple[int, int]]:
-    """``(layer, expert)`` of the copies that are complete when a step ends."""
-    return frozenset(
-        (task.layer, task.expert)
-        for task in schedule.tasks
-        if task.kind is TaskKind.COPY and task.expert is not None and task.end_ns <= schedule.makespan_ns
-    )
-
-
 def link_left_ns(schedule: Schedule) -> int:
     """How long the link is still busy when a step ends."""
     ends = [task.end_ns for task in schedule.tasks if task.kind is TaskKind.COPY]
@@ -57,8 +49,9 @@ def evaluate_horizon(horizon: Horizon, plan: HorizonPlan) -> HorizonSchedule:
 
     Residents of a step were resident in the step before or were copied completely in it: keeping what is in
     a slot and giving the place of a resident to the slots instead exchanges two pointers and takes no time.
-    Places have sizes, so of the experts of one size there are never more than at the beginning. A link that
-    is still busy at the end of a step delays the copies of the next.
+    The resident that goes must have done its work before the next copy takes the slot. Places have sizes, so
+    of the experts of one size there are never more than at the beginning. A link that is still busy at the
+    end of a step delays the copies of the next.
 
     Raises
     ------
@@ -74,16 +67,17 @@ def evaluate_horizon(horizon: Horizon, plan: HorizonPlan) -> HorizonSchedule:
     room = _room(horizon, horizon.residents)
     step_ns: list[int] = []
     copied_bytes = hits = uses = link_ready_ns = 0
-    available: frozenset[tuple[int, int]] = frozenset()
+    before: frozenset[tuple[int, int]] = frozenset()
+    times: SwapTimes | None = None
     for step, (step_plan, residents) in enumerate(zip(plan.plans, plan.residents, strict=True)):
-        keys = {(layer, expert) for layer, row in enumerate(residents) for expert in row}
-        if step:
-            _check(horizon, step, residents, keys, available, room)
+        keys = frozenset((layer, expert) for layer, row in enumerate(residents) for expert in row)
+        if times is not None:
+            _check(horizon, step, keys, before, times, room)
         instance = horizon.instance(step, residents, link_ready_ns)
         schedule = evaluate(instance, step_plan)
         step_ns.append(schedule.makespan_ns)
         link_ready_ns = link_left_ns(schedule)
-        available = landed(schedule) | keys
+        before, times = keys, swap_times(schedule, horizon.experts)
         copied_bytes += sum(horizon.costs.expert_bytes[copy.layer] for copy in step_plan.transfers)
         rows, experts = instance.demand.counts.nonzero()
         active = set(zip(rows.tolist(), experts.tolist(), strict=True))
@@ -104,19 +98,30 @@ def _room(horizon: Horizon, residents: Residents) -> Counter[int]:
 def _check(
     horizon: Horizon,
     step: int,
-    residents: Residents,
-    keys: set[tuple[int, int]],
-    available: frozenset[tuple[int, int]],
+    keys: frozenset[tuple[int, int]],
+    before: frozenset[tuple[int, int]],
+    times: SwapTimes,
     room: Counter[int],
 ) -> None:
-    missing = sorted(keys - available)
+    missing = sorted(keys - before - times.landed)
     if missing:
         raise InfeasibleHorizonError(
             f"expected residents of step {step} to be resident or copied in step {step - 1}, got layer "
             f"{missing[0][0]} expert {missing[0][1]} and {len(missing) - 1} others that are neither"
         )
-    for size, number in _room(horizon, residents).items():
-        if number > room[size]:
+    for size, places in room.items():
+        here, there = (
+            {key for key in some if horizon.costs.expert_bytes[key[0]] == size} for some in (before, keys)
+        )
+        if len(there) > places:
             raise InfeasibleHorizonError(
-                f"expected at most {room[size]} residents of {size} bytes in step {step}, got {number}"
+                f"expected at most {places} residents of {size} bytes in step {step}, got {len(there)}"
+            )
+        taken_ns = [int(times.taken_ns[key]) for key in there - here]
+        leave_ns = [int(times.leave_ns[key]) for key in here - there]
+        if not swaps_fit(taken_ns, leave_ns, places - len(here)):
+            raise InfeasibleHorizonError(
+                f"expected a place for every new resident of step {step} before the next copy takes its "
+                f"slot in step {step - 1}, got {len(taken_ns)} that come and {len(leave_ns)} that "
+                "leave too late"
             )

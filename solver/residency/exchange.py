@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from prescope.formulation.demand import FloatArray, IntArray
+from prescope.formulation.horizon_swaps import SwapTimes
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -20,6 +20,7 @@ def exchange(
     sizes: Sequence[int],
     *,
     per_layer: bool = False,
+    times: SwapTimes | None = None,
 ) -> BoolArray:
     """Residents of the next step: each exchange gives a place to a brought expert that is worth more.
 
@@ -35,6 +36,9 @@ def exchange(
         Bytes of an expert, per layer.
     per_layer
         Whether the places of a layer stay with the layer.
+    times
+        When slots are taken and residents have done their work in the step that is over: a comer only
+        replaces a resident that was done before. ``None`` asks nothing.
 
     Returns
     -------
@@ -48,20 +52,24 @@ def exchange(
     for layer, size in enumerate(sizes):
         groups.setdefault(layer if per_layer else size, []).append(layer)
     for layers in groups.values():
-        _exchange(after, brought, scores, np.array(layers))
+        _exchange(after, brought, scores, np.array(layers), times)
     return after
 
 
-def _exchange(after: BoolArray, brought: BoolArray, scores: FloatArray, layers: IntArray) -> None:
-    places = [(float(scores[key]), key) for key in _keys(after, layers)]
-    heapq.heapify(places)
+def _exchange(
+    after: BoolArray, brought: BoolArray, scores: FloatArray, layers: IntArray, times: SwapTimes | None
+) -> None:
+    places = sorted((float(scores[key]), key) for key in _keys(after, layers))
     comers = [key for key in _keys(brought, layers) if not after[key]]
     # The best first: whoever comes later finds only better ones left.
     for key in sorted(comers, key=lambda key: (-scores[key], key)):
-        if not places or places[0][0] >= scores[key]:
-            return
-        _, victim = heapq.heapreplace(places, (float(scores[key]), key))
-        after[victim], after[key] = False, True
+        for index, (worth, victim) in enumerate(places):
+            if worth >= scores[key]:
+                break
+            if times is None or times.leave_ns[victim] <= times.taken_ns[key]:
+                after[victim], after[key] = False, True
+                del places[index]
+                break
 
 
 def _keys(which: BoolArray, layers: IntArray) -> list[tuple[int, int]]:

@@ -57,9 +57,7 @@ def all_uses(horizon: Horizon) -> Uses:
             )
         )
     time, key, cpu_ns, gpu_ns, copy_ns = np.concatenate(columns, axis=1).astype(np.int64)
-    return Uses(
-        time=time, key=key, cpu_ns=cpu_ns, gpu_ns=gpu_ns, copy_ns=copy_ns, following=_following(key)
-    )
+    return Uses(time=time, key=key, cpu_ns=cpu_ns, gpu_ns=gpu_ns, copy_ns=copy_ns, following=_following(key))
 
 
 def by_size(horizon: Horizon, uses: Uses) -> Iterator[tuple[int, Uses]]:

@@ -1,6 +1,7 @@
 """Horizons: what the evaluator adds up, and what it refuses."""
 
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from prescope.formulation.horizon import Horizon, HorizonPlan
 from prescope.formulation.horizon_evaluator import (
     InfeasibleHorizonError,
     evaluate_horizon,
-    landed,
     link_left_ns,
 )
+from prescope.formulation.horizon_swaps import FOR_EVER_NS, swap_times, swaps_fit
 
 COSTS = CostModel(
     expert_bytes=(10, 10),
@@ -54,7 +55,7 @@ def test_a_copy_that_is_under_way_at_the_end_delays_the_next_step_and_brings_nob
     slow = replace(COSTS, link=Link(bytes_per_s=10**9, latency_ns=30))
     case = horizon(costs=slow)
     schedule = evaluate(case.instance(0, case.residents), late)
-    assert landed(schedule) == {(1, 1)}
+    assert swap_times(schedule, 3).landed == {(1, 1)}
     assert link_left_ns(schedule) == 80 - schedule.makespan_ns > 0
     plan = HorizonPlan(
         plans=(late, replace(FIRST, layers=(LayerPlan(gpu=(0,), cpu=(1,)), LayerPlan(gpu=(1,), cpu=(2,))))),
@@ -89,6 +90,38 @@ def test_places_have_sizes():
     )
     with pytest.raises(InfeasibleHorizonError, match="at most 0 residents of 20 bytes in step 1, got 1"):
         evaluate_horizon(case, plan)
+
+
+def test_whoever_leaves_must_be_done_before_the_slot_is_taken_again():
+    # The slot with expert 2 of layer 0 is taken while layer 1 still needs its resident 0.
+    counts = (((1, 0, 1), (1, 1, 0)), ((1, 1, 0), (0, 1, 1)))
+    case = horizon(counts=counts)
+    first = Plan(
+        layers=(LayerPlan(gpu=(0, 2)), LayerPlan(gpu=(0, 1))),
+        transfers=(Transfer(layer=0, expert=2), Transfer(layer=1, expert=1)),
+    )
+    second = Plan(layers=(LayerPlan(gpu=(0,), cpu=(1,)), LayerPlan(cpu=(1, 2))))
+    times = swap_times(evaluate(case.instance(0, case.residents), first), 3)
+    assert times.landed == {(0, 2), (1, 1)}
+    assert times.taken_ns[1, 1] == FOR_EVER_NS
+    assert times.leave_ns[0, 0] <= times.taken_ns[0, 2] < times.leave_ns[1, 0]
+    both = (((0,), (0,)), ((0, 2), ()))
+    with pytest.raises(InfeasibleHorizonError, match="1 that come and 1 that leave too late"):
+        evaluate_horizon(case, HorizonPlan(plans=(first, second), residents=both))
+    fine = replace(second, layers=(LayerPlan(cpu=(0, 1)), LayerPlan(cpu=(1, 2))))
+    evaluate_horizon(case, HorizonPlan(plans=(first, fine), residents=(((0,), (0,)), ((2,), (0,)))))
+
+
+def test_swaps_fit_if_some_pairing_does():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        taken, leave = (rng.integers(0, 6, rng.integers(0, 4)).tolist() for _ in range(2))
+        free = int(rng.integers(0, 3))
+        some = any(
+            all(leaver is None or leaver <= comer for comer, leaver in zip(taken, chosen, strict=True))
+            for chosen in permutations([None] * free + leave, len(taken))
+        )
+        assert swaps_fit(taken, leave, free) == some
 
 
 def test_wrong_horizons_are_refused():

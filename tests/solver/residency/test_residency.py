@@ -8,12 +8,11 @@ import pytest
 from brute_force import canonical_plans
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_instances import make_instance, seeded
+from tiny_horizons import plan_step, tiny_horizon
 
-from prescope.formulation import Demand, InfeasiblePlanError, evaluate, makespan_ns
-from prescope.formulation.horizon import Horizon
-from prescope.formulation.horizon_evaluator import evaluate_horizon, landed, link_left_ns
-from prescope.solver import Limits, get_method
+from prescope.formulation import InfeasiblePlanError, evaluate, makespan_ns
+from prescope.formulation.horizon_evaluator import evaluate_horizon, link_left_ns
+from prescope.formulation.horizon_swaps import swap_times, swaps_fit
 from prescope.solver.residency import (
     Belady,
     FlowRule,
@@ -26,34 +25,6 @@ from prescope.solver.residency import (
     horizon_bound,
     run_horizon,
 )
-
-
-def plan_step(instance):
-    return get_method("dp").plan(instance, limits=Limits(), seed=0, hint=None).plan
-
-
-def tiny_horizon(seed, steps, **limits):
-    pick = seeded(seed)
-    instance = make_instance(pick, **limits)
-    demands = [instance.demand]
-    for _ in range(steps - 1):
-        counts = np.array(
-            [
-                [pick.integer(0, instance.demand.batch_tokens) * pick.chance(50) for _ in row]
-                for row in instance.demand.counts
-            ]
-        )
-        demands.append(Demand(counts=counts, batch_tokens=instance.demand.batch_tokens))
-    return Horizon(
-        name="tiny",
-        costs=instance.costs,
-        demands=tuple(demands),
-        residents=instance.residents,
-        slots=max(1, instance.slots),
-        lookahead=instance.lookahead,
-        tier=instance.tier,
-        host_computes=instance.host_computes,
-    )
 
 
 def rules(horizon):
@@ -84,9 +55,15 @@ def brute_force_total(horizon):
     second: dict[tuple, int] = {}
     best = None
     for _, schedule in plans(horizon.instance(0, horizon.residents)):
-        there = sorted(first_keys | landed(schedule))
+        times = swap_times(schedule, horizon.experts)
+        there = sorted(first_keys | times.landed)
         ready = link_left_ns(schedule)
         for chosen in combinations(there, len(first_keys)):
+            comers, leavers = set(chosen) - first_keys, first_keys - set(chosen)
+            if not swaps_fit(
+                [times.taken_ns[key] for key in comers], [times.leave_ns[key] for key in leavers], 0
+            ):
+                continue
             residents = tuple(
                 tuple(e for owner, e in chosen if owner == layer) for layer in range(horizon.layers)
             )
