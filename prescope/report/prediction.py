@@ -105,7 +105,7 @@ def heading(evaluation: Evaluation) -> str:
     pieces = {scores.piece for one in evaluation.predictors for scores in one.batches if scores.piece}
     cut = f"; for the larger batches cut into pieces of {min(pieces)} tokens" if pieces else ""
     return (
-        f"{evaluation.predictor} on {evaluation.model}: {evaluation.layers} layers, {evaluation.experts} "
+        f"{_short(evaluation.predictor)} on {evaluation.model}: {evaluation.layers} layers, {evaluation.experts} "
         f"experts, top-{evaluation.top_k}. Judged on {evaluation.judged} sequences that nothing was trained "
         f"on ({evaluation.learned} for training){cut}. Means over the layers, predicted at a gate of the "
         f"same step; at most {settings.max_steps} steps of each batch size."
@@ -166,3 +166,9 @@ def _markdown(header: Iterable[str], rows: Rows) -> str:
 
 def _number(value: Any) -> str:
     return "-" if value is None else f"{value:.3f}"
+
+
+def _short(predictor: str) -> str:
+    """A name without the place of its folder, which says nothing to other readers."""
+    kind, colon, folder = predictor.partition(":")
+    return f"{kind}{colon}{folder.rstrip('/').rpartition('/')[2]}"
