@@ -14,7 +14,7 @@ LAYERS_AHEAD = 12
 SPREAD = 0.5
 """Share of independent variance; experts of a layer are not independent: each token takes a fixed number."""
 
-GUARD = 0.65
+GUARD = 0.6
 """Least share of promises kept at which the policy by name prefetches."""
 
 
