@@ -106,8 +106,8 @@ def heading(evaluation: Evaluation) -> str:
     cut = f"; for the larger batches cut into pieces of {min(pieces)} tokens" if pieces else ""
     return (
         f"{_short(evaluation.predictor)} on {evaluation.model}: {evaluation.layers} layers, "
-        f"{evaluation.experts} experts, top-{evaluation.top_k}. Judged on {evaluation.judged} sequences that nothing was trained "
-        f"on ({evaluation.learned} for training){cut}. Means over the layers, predicted at a gate of the "
+        f"{evaluation.experts} experts, top-{evaluation.top_k}. Judged on "
+        f"{evaluation.judged} sequences that nothing was trained on ({evaluation.learned} for training){cut}. Means over the layers, predicted at a gate of the "
         f"same step; at most {settings.max_steps} steps of each batch size."
     )
 
