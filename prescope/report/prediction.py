@@ -107,7 +107,8 @@ def heading(evaluation: Evaluation) -> str:
     return (
         f"{_short(evaluation.predictor)} on {evaluation.model}: {evaluation.layers} layers, "
         f"{evaluation.experts} experts, top-{evaluation.top_k}. Judged on "
-        f"{evaluation.judged} sequences that nothing was trained on ({evaluation.learned} for training){cut}. Means over the layers, predicted at a gate of the "
+        f"{evaluation.judged} sequences that nothing was trained on "
+        f"({evaluation.learned} for training){cut}. Means over the layers, predicted at a gate of the "
         f"same step; at most {settings.max_steps} steps of each batch size."
     )
 
