@@ -51,4 +51,6 @@ def favour_shallow(
         counts[full:] = left // sharing
         counts[full : full + left % sharing] += 1
     order = np.argsort(-table, axis=1, kind="stable")
-    return tuple(tuple(sorted(row[:count])) for row, count in zip(order.tolist(), counts.tolist(), strict=True))
+    return tuple(
+        tuple(sorted(row[:count])) for row, count in zip(order.tolist(), counts.tolist(), strict=True)
+    )

@@ -32,11 +32,10 @@ class ExpertWork(NamedTuple):
 
 
 class ProgramBuilder:
-    """Adds the operations of one step after another.
+    """Adds the operations of one step after another; every step is correct after any earlier one.
 
-    Every step is correct after any earlier one, its own repetition included. Call ``begin_step``, then
-    ``dense`` and ``wave`` for every layer in order, then ``end_step``. Checks cost O(operations). After a
-    `PlanError` the step is unusable: call ``abort_step`` and begin anew.
+    Call ``begin_step``, then ``dense`` and ``wave`` for every layer in order, then ``end_step``. Checks cost
+    O(operations). After a `PlanError` the step is unusable: call ``abort_step`` and begin anew.
 
     Parameters
     ----------
@@ -76,10 +75,8 @@ class ProgramBuilder:
                     raise PlanError(
                         f"expected residents in [0, {experts - 1}], got {expert} in layer {layer}"
                     )
-        self._costs = costs
-        self._layers = costs.layers
-        self._experts = experts
-        self._slots = slots
+        self._costs, self._layers = costs, costs.layers
+        self._experts, self._slots = experts, slots
         self._host_computes = host_computes
         self._allow_late = allow_late
         self._residents = tuple(frozenset(row) for row in residents)
@@ -204,9 +201,7 @@ class ProgramBuilder:
         return tuple(self._step.ops[first:])
 
     def end_step(self) -> Op:
-        """Close the step: the caller's stream waits for device and host, predictions included.
-
-        It does not wait for copies nobody needs, unless contents outlive the step.
+        """Close the step, which waits for device and host, and for copies only where contents outlive it.
 
         Raises
         ------

@@ -36,7 +36,7 @@ def schedule_document(name: str, schedule: Schedule) -> dict[str, Any]:
                 **{
                     _field(origin): summary.counts.get(origin, 0)
                     for origin in Origin
-                    if origin is not Origin.DENSE
+                    if origin not in (Origin.DENSE, Origin.PREDICTION)
                 },
             }
             for summary in layer_summaries(schedule)

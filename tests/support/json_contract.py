@@ -2,11 +2,9 @@
 
 from typing import Literal
 
-from msgspec import Struct
-
-
-class Strict(Struct, forbid_unknown_fields=True, kw_only=True):
-    """No field more, no field less."""
+from json_contract_bench import BenchCheck, BenchReport, BenchRun
+from json_contract_evaluate import Evaluate
+from json_strict import Strict
 
 
 class ErrorText(Strict):
@@ -167,14 +165,14 @@ class LayerLine(Strict):
 
 
 class TaskLine(Strict):
-    kind: Literal["dense", "copy", "compute"]
+    kind: Literal["dense", "copy", "compute", "predict"]
     lane: Literal["link", "gpu", "cpu"]
     layer: int
     expert: int | None
     slot: int | None
     start_ns: int
     end_ns: int
-    origin: Literal["dense", "resident", "prefetched", "on demand", "cpu", "unused copy"]
+    origin: Literal["dense", "resident", "prefetched", "on demand", "cpu", "prediction", "unused copy"]
 
 
 class ScheduleShape(Strict):
@@ -340,168 +338,6 @@ class Generate(Strict):
     hit_rate: float | None
     direct: bool
     degraded: list[str]
-
-
-class BenchGroup(Strict):
-    set: str
-    method: str
-    kind: Literal["planned", "realised", "followed"]
-    runs: int
-    without_plan: int
-    errors: int
-    violations: int
-    optimal: int
-    proved: int
-    gap_to_bound_mean: float | None
-    gap_to_bound_max: float | None
-    gap_to_best_mean: float | None
-    gap_to_best_max: float | None
-    plan_time_sgm_ns: float | None
-    plan_time_p99_ns: float | None
-    share_mean: float | None
-    share_p99: float | None
-    share_max: float | None
-    primal_integral_sgm_ns: float | None
-
-
-class BenchTrouble(Strict):
-    instance: str
-    method: str
-    limit: str
-    seed: int
-    makespan_ns: int | None
-    lower_bound_ns: int | None
-    error: str | None
-
-
-class BenchFault(Strict):
-    instance: str
-    method: str
-    limit: str
-    seed: int
-    problem: str
-
-
-class BenchImprovement(Strict):
-    instance: str
-    method: str
-    limit: str
-    seed: int
-    old_ns: int | None
-    new_ns: int
-    lower_bound_ns: int | None
-
-
-class BenchCheck(Strict):
-    checked: int
-    faults: list[BenchFault]
-    improvements: list[BenchImprovement]
-
-
-class BenchRun(Strict):
-    folder: str | None
-    ran: int
-    runs: int
-    summary: list[BenchGroup]
-    violations: list[BenchTrouble]
-    errors: list[BenchTrouble]
-    origins: list[str]
-    check: BenchCheck | None
-
-
-class BenchReport(Strict):
-    folder: str
-    files: list[str]
-    runs: int
-    summary: list[BenchGroup]
-    violations: list[BenchTrouble]
-    errors: list[BenchTrouble]
-    origins: list[str]
-
-
-class BinShape(Strict):
-    forecasts: int
-    said: float
-    happened: float
-
-
-class HorizonShape(Strict):
-    horizon: int
-    recall: float | None
-    wide_recall: float | None
-    brier_skill: float | None
-    calibration_error: float | None
-    soft_count_error: float | None
-    hard_count_error: float | None
-    four_in_six: float | None
-    event_error: float | None
-    worst_brier_skill: float | None
-    worst_event_error: float | None
-    reliability: list[BinShape]
-
-
-class CellShape(Strict):
-    layer: int
-    horizon: int
-    recall: float | None
-    wide_recall: float | None
-    brier_skill: float | None
-    calibration_error: float | None
-    soft_count_error: float | None
-    hard_count_error: float | None
-    four_in_six: float | None
-    event_error: float | None
-
-
-class BatchShape(Strict):
-    batch: int
-    piece: int | None
-    steps: int
-    gate_ns: int
-    horizons: list[HorizonShape]
-    cells: list[CellShape]
-
-
-class PredictorShape(Strict):
-    name: str
-    missing: str | None
-    batches: list[BatchShape]
-
-
-class PlanRowShape(Strict):
-    batch: int
-    steps: int
-    policy: str
-    predictor: str
-    realised_ns: int
-    no_prefetch_ns: int
-    clairvoyant_ns: int
-    useful: int
-    wasted: int
-    late: int
-    moved_bytes: int
-    wasted_bytes: int
-    gain: float
-    clairvoyant_share: float | None
-
-
-class Evaluate(Strict):
-    trace: str
-    predictor: str
-    model: str
-    layers: int
-    experts: int
-    top_k: int
-    judged_sequences: int
-    learned_sequences: int
-    warning: str | None
-    preset: str | None
-    slots: int
-    resident_fraction: float
-    charged: bool
-    predictors: list[PredictorShape]
-    plans: list[PlanRowShape]
-    output: str | None
 
 
 DOCUMENTED = {
