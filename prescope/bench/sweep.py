@@ -10,7 +10,6 @@ from pathlib import Path
 
 from prescope.bench.cases import Case
 from prescope.bench.engines import Engine, local_engine
-from prescope.bench.lock import folder_lock
 from prescope.bench.planning import GATE
 from prescope.bench.row import BenchRow, RowStatus, RunKey
 from prescope.bench.row_file import ROWS, RowFile, read_rows, rewrite_rows
@@ -18,6 +17,7 @@ from prescope.bench.settings import BenchSettings, Hints
 from prescope.bench.sweep_file import differences, read_sweep, sweep_document, write_sweep
 from prescope.bench.task import RunOutcome, RunTask
 from prescope.bench.versions import this_machine
+from prescope.folder_lock import folder_lock
 from prescope.formulation import InfeasiblePlanError, makespan_ns
 from prescope.instances import write_plan
 

@@ -43,13 +43,12 @@ def train(
     from time import perf_counter_ns
 
     from prescope.commands.output import console, print_json, progress_console
+    from prescope.folder_lock import folder_lock
     from prescope.predictor.split import split_sequences
     from prescope.training import KINDS
 
     if kind not in KINDS:
         raise ValueError(f"expected --kind among {', '.join(KINDS)}, got {kind!r}")
-    if (output / "predictor.json").exists() and not overwrite:
-        raise ValueError(f"{output} holds a predictor already: choose another folder, or --overwrite")
     began = perf_counter_ns()
     stderr = progress_console()
 
@@ -57,19 +56,23 @@ def train(
         loss = "" if epoch.loss is None else f", epoch {epoch.epoch}: {epoch.loss:.3f} nats"
         stderr.print(f"... network {epoch.part + 1} of {epoch.parts}{loss}", style="dim", markup=False)
 
-    recorded = _trace(trace, streams=streams, seed=seed)
-    split = split_sequences(recorded, seed=seed, validation=validation, test=test)
-    facts = _train(
-        output,
-        recorded,
-        split,
-        kind,
-        seed=seed,
-        epochs=epochs,
-        workers=workers,
-        restart=restart,
-        progress=progress,
-    )
+    output.mkdir(parents=True, exist_ok=True)
+    with folder_lock(output, doing="training a predictor", leave=False):
+        if (output / "predictor.json").exists() and not overwrite:
+            raise ValueError(f"{output} holds a predictor already: choose another folder, or --overwrite")
+        recorded = _trace(trace, streams=streams, seed=seed)
+        split = split_sequences(recorded, seed=seed, validation=validation, test=test)
+        facts = _train(
+            output,
+            recorded,
+            split,
+            kind,
+            seed=seed,
+            epochs=epochs,
+            workers=workers,
+            restart=restart,
+            progress=progress,
+        )
     answer = {
         "path": str(output),
         "kind": kind,

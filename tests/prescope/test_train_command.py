@@ -1,6 +1,7 @@
 """``prescope train``: a checkpoint that loads, goes on after an interruption, and answers in JSON."""
 
 import json
+import os
 
 import msgspec
 import pytest
@@ -8,6 +9,7 @@ from json_contract import Train
 
 import prescope.predictor.llapor.train as training
 from prescope.cli import main
+from prescope.folder_lock import folder_lock
 from prescope.instances import write_trace
 from prescope.predictor.llapor import load_llapor
 from tests.support.hidden_traces import hidden_trace
@@ -60,6 +62,24 @@ def test_an_interrupted_command_goes_on_and_other_data_is_refused(trace, tmp_pat
     shown = capsys.readouterr().err
     assert "network 3 of 4" in shown and "network 1 of 4" not in shown
     assert main([*command, "--seed", "1", "--overwrite", "--restart"]) == 0
+
+
+def test_two_trainings_do_not_share_a_folder(trace, tmp_path, capsys):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    command = ["train", trace, "-o", str(folder), "--kind", "ridge"]
+    with folder_lock(folder, doing="training a predictor", leave=False):
+        assert main(command) == 2
+        shown = " ".join(capsys.readouterr().err.split())
+        assert f"got process {os.getpid()} training a predictor there" in shown and "-o" in shown
+    assert not folder.exists()
+    assert main(command) == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["predictor.json", "weights.safetensors"]
+
+
+def test_a_refused_training_leaves_no_folder(tmp_path):
+    assert main(["train", str(tmp_path / "none.npz"), "-o", str(tmp_path / "x")]) == 2
+    assert not (tmp_path / "x").exists()
 
 
 def test_wrong_requests_are_refused(trace, tmp_path, capsys):
