@@ -18,7 +18,7 @@ from prescope.bench.tables import (
     time_cells,
     troubles,
 )
-from prescope.commands.output import console, print_json
+from prescope.commands.output import console, print_json, print_table
 from prescope.report import plain_table
 
 if TYPE_CHECKING:
@@ -87,14 +87,14 @@ def print_check(out: Console, outcome: CheckOutcome, improved: Sequence[Improvem
 def _print_tables(out: Console, rows: Sequence[BenchRow], everything: bool) -> None:
     groups = summarise(rows)
     # One blank between the columns: eight of them fit into eighty letters.
-    _print_table(out, GAP_HEADINGS, map(gap_cells, groups), gap=1)
+    _print_table(GAP_HEADINGS, map(gap_cells, groups), gap=1)
     if any(group.kind is not Kind.PLANNED for group in groups):
         out.print(REALISED_NOTE.replace("\\", ""), markup=False)
     out.print()
-    _print_table(out, TIME_HEADINGS, map(time_cells, groups))
+    _print_table(TIME_HEADINGS, map(time_cells, groups))
     if everything:
         out.print()
-        _print_table(out, PROFILE_HEADINGS, profile_cells(rows), left=1)
+        _print_table(PROFILE_HEADINGS, profile_cells(rows), left=1)
         integrals = [
             (group.set, group.method, duration(group.primal_integral_sgm_ns))
             for group in groups
@@ -102,16 +102,16 @@ def _print_tables(out: Console, rows: Sequence[BenchRow], everything: bool) -> N
         ]
         if integrals:
             out.print()
-            _print_table(out, ("set", "method", "primal integral"), integrals)
+            _print_table(("set", "method", "primal integral"), integrals)
 
 
 def _print_table(
-    out: Console, headings: Sequence[str], lines: Iterable[Sequence[str]], *, left: int = 2, gap: int = 2
+    headings: Sequence[str], lines: Iterable[Sequence[str]], *, left: int = 2, gap: int = 2
 ) -> None:
     table = plain_table(*headings, left=left, gap=gap)
     for line in lines:
         table.add_row(*line)
-    out.print(table)
+    print_table(table)
 
 
 def _run(row: BenchRow) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the library with its bounds and best known plans."""
-    from prescope.commands.output import console, print_json
+    from prescope.commands.output import print_json, print_table
     from prescope.instances import library_root, list_library
     from prescope.report import library_table
 
@@ -32,13 +32,13 @@ def list_(
             ]
         )
     else:
-        console().print(library_table(entries))
+        print_table(library_table(entries))
 
 
 @app.command("sets", short_help="List the library's sets.")
 def sets(as_json: AsJson = False) -> None:
     """List the library's sets: what they are, how large, how much of them is proved."""
-    from prescope.commands.output import console, print_json
+    from prescope.commands.output import console, print_json, print_table
     from prescope.instances import library_root, list_library
     from prescope.report.library_sets import set_lines, sets_table
 
@@ -46,7 +46,7 @@ def sets(as_json: AsJson = False) -> None:
     if as_json:
         print_json([asdict(line) for line in lines])
     else:
-        console().print(sets_table(lines))
+        print_table(sets_table(lines))
         for line in lines:
             console().print(f"{line.name}: {line.about}", markup=False, soft_wrap=True)
 

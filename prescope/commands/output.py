@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 def console() -> Console:
@@ -24,6 +25,15 @@ def progress_console() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
+
+
+def print_table(table: Table) -> None:
+    """Write a table with every row on one line, however narrow the terminal: names stay whole for a search."""
+    from rich.measure import Measurement
+
+    out = console()
+    table.width = Measurement.get(out, out.options.update(max_width=10_000), table).maximum
+    out.print(table, crop=False)
 
 
 def print_json(document: Any) -> None:

@@ -30,7 +30,7 @@ from trace_rules import broken_trace_rules
 import prescope.commands.solve
 from prescope.cli import main
 from prescope.formulation import evaluate
-from prescope.instances import read_instance, read_plan, write_instance, write_trace
+from prescope.instances import list_library, read_instance, read_plan, write_instance, write_trace
 from prescope.report import write_trace as write_schedules
 from prescope.solver import methods
 
@@ -129,7 +129,10 @@ def test_instances_verify_proves_again(answer: Answer) -> None:
 
 def test_instances_for_people(capsys: pytest.CaptureFixture[str], instance_path: Path) -> None:
     assert main(["instances", "list"]) == 0
-    assert "proven optimal" in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert "proven optimal" in listed
+    # One line each, names whole, though eighty letters are too few.
+    assert {entry.name for entry in list_library()} <= {line.split(" ")[0] for line in listed.splitlines()}
     assert main(["instances", "show", str(instance_path)]) == 0
     assert "tiny" in capsys.readouterr().out
 
