@@ -5,6 +5,7 @@ from prescope.solver.residency.bound import horizon_bound
 from prescope.solver.residency.exchange import exchange
 from prescope.solver.residency.flow import Flow, Prices, ResidencyFlow
 from prescope.solver.residency.flow_rule import FlowRule
+from prescope.solver.residency.offline import Trial, best_offline, offline_trials
 from prescope.solver.residency.rules import (
     Belady,
     LeastFrequentlyUsed,
@@ -26,7 +27,10 @@ __all__ = [
     "ResidencyRule",
     "Static",
     "StepPlanner",
+    "Trial",
+    "best_offline",
     "exchange",
     "horizon_bound",
+    "offline_trials",
     "run_horizon",
 ]

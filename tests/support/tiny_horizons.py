@@ -9,7 +9,7 @@ from prescope.solver import Limits, get_method
 
 
 def plan_step(instance):
-    return get_method("dp").plan(instance, limits=Limits(), seed=0, hint=None).plan
+    return get_method("dp-fast").plan(instance, limits=Limits(), seed=0, hint=None).plan
 
 
 def tiny_horizon(seed, steps, **limits):
