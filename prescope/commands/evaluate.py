@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from prescope.instances import RoutingTrace
 
 
-_LEAST_WIDTH = 110
-
-
 def evaluate(
     predictor: Annotated[
         str, typer.Argument(help="A checkpoint folder of `prescope train`, or the name of a predictor.")
@@ -45,7 +42,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON (docs/json.md).")] = False,
 ) -> None:
     """Judge a predictor beside the baselines, on sequences that none was trained on."""
-    from prescope.commands.output import console, print_json
+    from prescope.commands.output import console, print_json, print_table
     from prescope.evaluation import BASELINES, EvaluateSettings, evaluate_predictor
     from prescope.evaluation.document import evaluation_document
     from prescope.instances import read_trace
@@ -94,7 +91,7 @@ def evaluate(
     for title, columns, rows in prediction_sections(found):
         out.print(f"\n{title}", style="bold", markup=False)
         # Numbers cut short would be other numbers.
-        out.print(prediction_table(columns, rows), crop=False, width=max(out.width, _LEAST_WIDTH))
+        print_table(prediction_table(columns, rows))
     for note in notes:
         out.print(note, markup=False, soft_wrap=True)
 

@@ -27,6 +27,7 @@ def draw_recall(cells: Sequence[Cell], *, ax: Axes) -> None:
         points = [(cell.layer, cell.measures.recall) for cell in mine if cell.measures.recall is not None]
         if points:
             ax.plot(*zip(*points, strict=True), marker=".", linewidth=1, label=f"{horizon} ahead")
+    ax.locator_params(axis="x", integer=True)
     ax.set_xlabel("layer predicted")
     ax.set_ylabel("top-k recall")
     ax.set_ylim(0, 1)
@@ -47,6 +48,7 @@ def draw_recall_by_horizon(rows: Sequence[tuple[str, Sequence[HorizonSummary]]],
         points = [(one.horizon, one.mean.recall) for one in summaries if one.mean.recall is not None]
         if points:
             ax.plot(*zip(*points, strict=True), marker=".", label=name)
+    ax.locator_params(axis="x", integer=True)
     ax.set_xlabel("layers ahead")
     ax.set_ylabel("top-k recall")
     ax.set_ylim(0, 1)

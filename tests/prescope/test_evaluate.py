@@ -16,6 +16,7 @@ from prescope.instances import popularity, write_trace
 from prescope.predictor.routing_only import save_routing_only, train_routing_only
 from prescope.predictor.routing_only.settings import RoutingOnlySettings
 from prescope.predictor.split import SequenceSplit, split_sequences
+from prescope.report.prediction import BATCH_COLUMNS, PLAN_COLUMNS
 
 QUICK = (
     "--horizons",
@@ -83,6 +84,15 @@ def test_for_people(capsys, trace_path, folder):
     # Nothing is cut short where there is no terminal.
     assert "…" not in text
     assert "routing-only, batch 2" in progress
+
+
+def test_tables_are_whole_in_narrow_terminals(capsys, monkeypatch, trace_path, folder):
+    monkeypatch.setenv("COLUMNS", "40")
+    assert main(["evaluate", str(folder), str(trace_path), *QUICK]) == 0
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert " ".join(PLAN_COLUMNS) in shown and " ".join(BATCH_COLUMNS) in shown
+    planned = [line for line in shown if line.startswith("routing-only ") and "ms" in line]
+    assert planned and all(line.endswith("GiB") and line.count("%") == 2 for line in planned)
 
 
 def test_the_same_answer_every_time(trace, folder):
