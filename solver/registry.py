@@ -28,9 +28,16 @@ _MODULES = {
 }
 
 
+BUILT_IN = tuple(_MODULES)
+"""Names of the methods that come with this package."""
+
+PROVERS = ("cp-sat", "cp-sat-table", "milp")
+"""Built-in methods that prove bounds of their own."""
+
+
 def methods() -> tuple[str, ...]:
     """Names that `prescope.solver.solve` takes: the built-in ones, then those that other packages add."""
-    return (*_MODULES, *plugin_names(_MODULES))
+    return (*BUILT_IN, *plugin_names(BUILT_IN))
 
 
 def get_method(name: str) -> Method:

@@ -13,6 +13,8 @@ from prescope.bench.row_file import read_rows
 from prescope.bench.sweep import PLANS, plan_file_name
 from prescope.formulation import makespan_ns
 from prescope.instances import read_plan
+from prescope.solver import lower_bound
+from prescope.solver.registry import PROVERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +46,14 @@ class CheckOutcome:
         Plans evaluated again.
     faults
         Rows refused; empty when all is in order.
+    trusted
+        Rows whose bound an exact method says it proved, better than any proved here: their gaps rest on its
+        word.
     """
 
     checked: int
     faults: tuple[RunFault, ...]
+    trusted: int = 0
 
 
 _PLANLESS = (RowStatus.NO_PLAN, RowStatus.UNSUITABLE, RowStatus.ERROR)
@@ -63,8 +69,9 @@ def check_runs(
 
     A row is refused when its instance is not among the cases or has other content, when its plan is missing,
     altered, for another problem or infeasible, when the evaluator's cost is not the row's, when the cost is
-    below the bound of the row or of the case, or when the row's gaps do not follow from its numbers. Plan
-    files are found by the run's name, never by a path in the table.
+    below the bound of the row or of the case, when the row's bound can be proved by neither the case nor
+    `prescope.solver.lower_bound` and is no exact method's, or when its gaps do not follow from its numbers.
+    Plan files are found by the run's name, never by a path in the table.
 
     Parameters
     ----------
@@ -82,15 +89,33 @@ def check_runs(
     """
     root, known = Path(folder), {case.name: case for case in cases}
     rows = read_rows(root)
-    faults, checked = [], 0
+    faults, checked, trusted = [], 0, 0
     for number, row in enumerate(rows):
         if progress is not None:
             progress(number, len(rows))
         try:
-            checked += _check(root, row, known)
+            if _check(root, row, known):
+                trusted += _rests_on_word(row, known[row.instance])
+                checked += 1
         except ValueError as error:
             faults.append(RunFault(**row.key._asdict(), problem=str(error)))
-    return CheckOutcome(checked=checked, faults=tuple(faults))
+    return CheckOutcome(checked=checked, faults=tuple(faults), trusted=trusted)
+
+
+def _rests_on_word(row: BenchRow, case: Case) -> bool:
+    """Whether the bound of a checked row is better than any proved here; only exact methods may say so."""
+    known_ns = -1 if case.lower_bound_ns is None else case.lower_bound_ns
+    if row.lower_bound_ns is None or row.lower_bound_ns <= known_ns:
+        return False
+    if row.lower_bound_ns <= lower_bound(case.instance, upper_ns=row.makespan_ns):
+        return False
+    if row.lower_bound_ns <= lower_bound(case.instance):
+        return False
+    if row.method not in PROVERS:
+        raise ValueError(
+            f"expected a bound that can be proved again, got {row.lower_bound_ns} ns by {row.lower_bound_by}"
+        )
+    return True
 
 
 def _check(root: Path, row: BenchRow, cases: dict[str, Case]) -> bool:

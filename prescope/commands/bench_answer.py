@@ -61,6 +61,7 @@ def check_document(outcome: CheckOutcome, improved: Sequence[Improvement]) -> di
     """A check as JSON."""
     return {
         "checked": outcome.checked,
+        "trusted_bounds": outcome.trusted,
         "faults": [asdict(fault) for fault in outcome.faults],
         "improvements": [asdict(one) for one in improved],
     }
@@ -78,6 +79,12 @@ def print_check(out: Console, outcome: CheckOutcome, improved: Sequence[Improvem
         out.print(
             f"improved: {one.instance} from {old} to {one.new_ns} ns by {one.method}, evaluated; "
             f"bound {one.lower_bound_ns} ns",
+            markup=False,
+            soft_wrap=True,
+        )
+    if outcome.trusted:
+        out.print(
+            f"{outcome.trusted} bounds are the word of an exact method, better than those proved here",
             markup=False,
             soft_wrap=True,
         )

@@ -28,7 +28,7 @@ def progress_console() -> Console:
 
 
 def print_table(table: Table) -> None:
-    """Write a table with every row on one line, however narrow the terminal: names stay whole for a search."""
+    """Write a table with a line for every row, however narrow the terminal: names stay whole."""
     from rich.measure import Measurement
 
     out = console()

@@ -57,6 +57,7 @@ class BenchImprovement(Strict):
 
 class BenchCheck(Strict):
     checked: int
+    trusted_bounds: int
     faults: list[BenchFault]
     improvements: list[BenchImprovement]
 

@@ -10,7 +10,7 @@ from bench_cases import case, cases, foretold, instance, plan_of
 
 from prescope.bench import BenchRow, BenchSettings, RowStatus, check_runs, read_rows, run_bench
 from prescope.bench.row_file import ROWS, rewrite_rows
-from prescope.bench.sweep import PLANS
+from prescope.bench.sweep import PLANS, plan_file_name
 from prescope.formulation import LayerPlan, Plan
 from prescope.instances import write_plan
 
@@ -36,7 +36,7 @@ def problem(folder: Path, first: Callable[[BenchRow], BenchRow]) -> str:
 
 def test_an_honest_folder_passes(folder: Path) -> None:
     outcome = check_runs(folder, (*CASES, FORETOLD))
-    assert (outcome.checked, outcome.faults) == (6, ())
+    assert (outcome.checked, outcome.faults, outcome.trusted) == (6, (), 0)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,24 @@ def test_an_honest_folder_passes(folder: Path) -> None:
 )
 def test_a_changed_row_is_refused(folder: Path, change: Callable[[BenchRow], BenchRow], said: str) -> None:
     assert said in problem(folder, change)
+
+
+def without_a_gap(row: BenchRow) -> BenchRow:
+    return replace(row, lower_bound_ns=row.makespan_ns, gap_to_bound=0.0, status=RowStatus.OPTIMAL)
+
+
+def test_a_bound_that_nobody_can_prove_is_refused(folder: Path) -> None:
+    assert "proved again" in problem(folder, without_a_gap)
+
+
+def test_a_bound_on_the_word_of_an_exact_method_is_counted(folder: Path) -> None:
+    row = read_rows(folder)[0]
+    claimed = replace(without_a_gap(row), method="cp-sat-table")
+    claimed = replace(claimed, plan=plan_file_name(claimed.key))
+    (folder / PLANS / row.plan).rename(folder / PLANS / claimed.plan)
+    rewrite_rows(folder, [claimed])
+    outcome = check_runs(folder, CASES)
+    assert (outcome.checked, outcome.faults, outcome.trusted) == (1, (), 1)
 
 
 def test_a_missing_damaged_or_swapped_plan_is_refused(folder: Path) -> None:

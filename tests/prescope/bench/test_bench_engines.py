@@ -24,6 +24,8 @@ DASK = shutil.which("dask", path=str(Path(sys.executable).parent)) or shutil.whi
 
 FOREIGN = '''
 import os, time
+from dataclasses import replace
+from prescope.formulation import makespan_ns
 from prescope.solver import get_method
 
 
@@ -44,6 +46,16 @@ class Slow:
     def plan(self, instance, **options):
         time.sleep(0.1)
         return get_method("presched").plan(instance, **options)
+
+
+class Boastful:
+    """Says that its plan is proved optimal."""
+
+    name = "boastful"
+
+    def plan(self, instance, **options):
+        draft = get_method("presched").plan(instance, **options)
+        return replace(draft, proved_bound_ns=makespan_ns(instance, draft.plan))
 '''
 
 
@@ -57,6 +69,7 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: foreign\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
         "[prescope.solvers]\ndeadly = foreign_methods:Deadly\nslow = foreign_methods:Slow\n"
+        "boastful = foreign_methods:Boastful\n"
     )
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
@@ -87,6 +100,15 @@ def test_a_run_that_kills_its_process_is_a_row_and_the_others_are_there(
     assert [(row.instance, row.method, row.error) for row in dead] == [("batch-2", "deadly", DIED)]
     assert len(read_rows(tmp_path / "out")) == 8
     assert all(row.status in (RowStatus.OPTIMAL, RowStatus.FEASIBLE) for row in rows if not row.failed)
+
+
+def test_a_bound_of_another_package_is_not_taken_for_proved(tmp_path: Path, foreign: Path) -> None:
+    settings = BenchSettings(methods=("boastful", "presched"))
+    rows = run_bench(CASES[:2], settings, tmp_path / "out").rows
+    for mine, honest in zip(rows[::2], rows[1::2], strict=True):
+        assert (mine.method, mine.status) == ("boastful", RowStatus.FEASIBLE)
+        assert mine.own_bound_ns == mine.lower_bound_ns == honest.lower_bound_ns
+        assert mine.gap_to_bound == honest.gap_to_bound
 
 
 def test_no_jobs_are_refused() -> None:
