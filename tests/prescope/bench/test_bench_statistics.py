@@ -58,6 +58,7 @@ def test_percentile_is_a_value_that_so_many_do_not_exceed(values: list[int]) -> 
     found = percentile(values, 99)
     assert found in values
     assert sum(value <= found for value in values) >= 0.99 * len(values)
+    assert sum(value < found for value in values) < 0.99 * len(values)
     smaller = [value for value in values if value < found]
     assert len(smaller) < 0.99 * len(values)
 
@@ -84,6 +85,20 @@ def test_primal_integral_is_the_area_by_steps_of_one(
         here = [made for time, made in ordered if time <= now]
         area += max(here[-1] - reference, 0) / here[-1] if here else 1.0
     assert primal_integral_ns(ordered, reference, horizon) == pytest.approx(area)
+
+
+def test_a_shifted_geometric_mean_by_hand() -> None:
+    # (1 + 1) (17 + 1) = 6 x 6, with a shift of one.
+    assert shifted_geometric_mean([1, 17], 1) == pytest.approx(5)
+    assert shifted_geometric_mean([0, 8_000_000]) == pytest.approx(2_000_000)
+
+
+def test_a_method_without_a_plan_is_within_no_factor() -> None:
+    failed = replace(ROW, method="two", status=RowStatus.NO_PLAN, makespan_ns=None, gap_to_bound=None)
+    elsewhere = replace(failed, instance="b")
+    found = ratios([ROW, failed, elsewhere])
+    assert found == {"one": [1.0], "two": [math.inf]}
+    assert performance_profile(found["two"], [1.0, 1e9]) == [0.0, 0.0]
 
 
 def test_nothing_is_nothing() -> None:
