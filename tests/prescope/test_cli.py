@@ -164,7 +164,7 @@ def test_instances_build_from_routing(answer: Answer, tmp_path: Path) -> None:
         (["solve", "INSTANCE", "--method", "magic"], "expected a method among on-demand"),
         (["solve", "INSTANCE", "--seed", "x"], "Invalid value for '--seed'"),
         (["solve", "INSTANCE", "--nope"], "No such option: --nope"),
-        (["solve", "INSTANCE", "-o", "/nowhere/plan.json"], "/nowhere"),
+        (["solve", "INSTANCE", "-o", "/nowhere/plan.json"], "expected the folder /nowhere to exist"),
         (["instances", "show", "no-such-name"], "`prescope instances list`"),
         (["instances", "list", "disc"], "expected a set among"),
         (["instances", "verify", "x.json", "--set", "disk"], "got both"),

@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
 from tiny_instances import make_instance, seeded
 
 from prescope.formulation.models.compact_model import Form
-from prescope.formulation.models.linear_model import LinearModel, LinearModelBuilder
+from prescope.formulation.models.linear_model import UNLIMITED, LinearModel, LinearModelBuilder
 from prescope.solver.exact.engine import EngineError, EngineLimits, EngineStatus, trusted_bound
 from prescope.solver.exact.engines import engines, get_engine
 from prescope.solver.exact.export import linear_model_of
@@ -168,3 +169,24 @@ def test_a_tree_bound_keeps_its_margin() -> None:
     assert trusted_bound(15.99999) == 16
     assert trusted_bound(1e9) == 1e9 - 2000
     assert trusted_bound(-3.0) == 0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_multipliers_make_an_invalid_bound(seed: int) -> None:
+    """Rows with a lower bound, an upper one, both or one value, against every point of a small box."""
+    random = np.random.default_rng(seed)
+    columns, rows = 3, 4
+    matrix = random.integers(-4, 5, (rows, columns))
+    inside = matrix @ random.integers(0, 4, columns)
+    builder = LinearModelBuilder(name="box")
+    for column in range(columns):
+        builder.column(f"x{column}", 0, 3)
+    for row in range(rows):
+        low, high = inside[row] - random.integers(0, 3), inside[row] + random.integers(0, 3)
+        lower, upper = [(low, UNLIMITED), (-UNLIMITED, high), (low, high), (inside[row],) * 2][row]
+        builder.row(f"r{row}", list(enumerate(matrix[row].tolist())), int(lower), int(upper))
+    model = builder.build(minimise=0)
+    points = [np.array(point) for point in product(range(4), repeat=columns)]
+    best = min(int(point[0]) for point in points if model.violation(point) == 0)
+    for _ in range(50):
+        assert safe_bound(model, random.normal(size=rows) * random.choice([0.1, 1.0, 10.0])) <= best
