@@ -5,7 +5,10 @@ from prescope.solver.residency.bound import horizon_bound
 from prescope.solver.residency.exchange import exchange
 from prescope.solver.residency.flow import Flow, Prices, ResidencyFlow
 from prescope.solver.residency.flow_rule import FlowRule
+from prescope.solver.residency.learned import Learned, untrained_rule
 from prescope.solver.residency.offline import Trial, best_offline, offline_trials
+from prescope.solver.residency.outlook_model import OutlookSettings, OutlookSums, fit_outlook
+from prescope.solver.residency.refit import Refit
 from prescope.solver.residency.rules import (
     Belady,
     LeastFrequentlyUsed,
@@ -19,10 +22,14 @@ __all__ = [
     "Belady",
     "Flow",
     "FlowRule",
+    "Learned",
     "LeastFrequentlyUsed",
     "LeastRecentlyUsed",
     "MovingAverage",
+    "OutlookSettings",
+    "OutlookSums",
     "Prices",
+    "Refit",
     "ResidencyFlow",
     "ResidencyRule",
     "Static",
@@ -30,7 +37,9 @@ __all__ = [
     "Trial",
     "best_offline",
     "exchange",
+    "fit_outlook",
     "horizon_bound",
     "offline_trials",
     "run_horizon",
+    "untrained_rule",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prescope.formulation.demand import FloatArray, IntArray
+from prescope.formulation.demand import FloatArray
 from prescope.solver.errors import SolverError
 from prescope.solver.residency.uses import Uses
 
@@ -151,11 +151,3 @@ class ResidencyFlow:
             link_ns=int(uses.copy_ns[loaded | by_copy].sum()),
             kept=kept,
         )
-
-
-def uses_between(kept: npt.NDArray[np.bool_], uses: Uses, boundary: int) -> IntArray:
-    """Keys whose expert keeps its place over a time, int64: from a use before it to one at it or later."""
-    stays = np.flatnonzero(kept & (uses.time < boundary))
-    across = stays[uses.time[uses.following[stays]] >= boundary]
-    keys: IntArray = uses.key[across]
-    return keys

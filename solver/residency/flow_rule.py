@@ -70,7 +70,7 @@ class FlowRule:
 
     def scores(self) -> FloatArray | None:
         """See `ResidencyRule.scores`."""
-        scores: FloatArray = 1.0 / (1.0 - self._next_use.scores())
+        scores: FloatArray = np.reciprocal(1.0 + self._next_use.next_use())
         for uses, itinerary in self._parts:
             scores.reshape(-1)[itinerary.there(uses, self._step * self._shape[0])] += 1.0
         return scores

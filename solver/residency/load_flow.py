@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -89,7 +90,7 @@ def best_itinerary(
     guests = 2 * (times + 1) + 2 * count + np.arange(len(known))
     stays, copied = np.flatnonzero(uses.following >= 0), np.flatnonzero(brought)
     # A load costs a little, so that none is made for nothing.
-    groups = [
+    groups: list[tuple[IntArray, IntArray, int | IntArray, int | IntArray]] = [
         (pool[:-1], pool[1:], places, 0),
         (pool[:-1], wait[1:], window, 1),
         (wait[:-1], wait[1:], places, 0),
@@ -104,7 +105,7 @@ def best_itinerary(
     ]
     sizes = [len(tails) for tails, _, _, _ in groups]
     starts = np.cumsum([0, *sizes])
-    solver = min_cost_flow.SimpleMinCostFlow()
+    solver: Any = min_cost_flow.SimpleMinCostFlow()
     arcs = solver.add_arcs_with_capacity_and_unit_cost(
         np.concatenate([tails for tails, _, _, _ in groups]).astype(np.int32),
         np.concatenate([heads for _, heads, _, _ in groups]).astype(np.int32),

@@ -126,5 +126,9 @@ class Belady:
 
     def scores(self) -> FloatArray | None:
         """See `ResidencyRule.scores`."""
+        return -self.next_use()
+
+    def next_use(self) -> FloatArray:
+        """Step of each expert's next use, beyond the last one where there is none; ``[layers, experts]``."""
         following: FloatArray = self._following[min(self._step, self._following.shape[0] - 1)]
-        return -following
+        return following
