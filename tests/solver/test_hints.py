@@ -81,6 +81,17 @@ def test_a_result_is_a_hint_and_changes_are_reported() -> None:
         assert statistics.hint_makespan_ns is not None
 
 
+def test_who_cannot_stay_is_told_as_moved() -> None:
+    instance = replace(make_instance(seeded(3), host=True), slots=2)
+    active = [row.nonzero()[0].tolist() for row in instance.demand.counts]
+    hint = Plan(layers=tuple(LayerPlan(gpu=tuple(row)) for row in active))
+    missing = sum(len(set(row) - set(held)) for row, held in zip(active, instance.residents, strict=True))
+    assert missing
+    _, read = adapt(replace(instance, slots=0), hint)
+    assert read.changes is not None
+    assert (read.use, read.changes.moved) == (HintUse.ADAPTED, missing)
+
+
 def test_a_hint_alone_is_improved_upon_by_the_solver() -> None:
     used = 0
     for seed in range(30):

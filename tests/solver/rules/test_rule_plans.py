@@ -68,6 +68,39 @@ def test_a_batch_decided_gate_by_gate_with_true_forecasts_is_the_same(rule, inst
     ]
 
 
+class Watched:
+    """A rule that keeps the gates it was asked about."""
+
+    def __init__(self, rule):
+        self.name, self._rule, self.states = rule, RULES[rule](), []
+
+    def horizon(self, lookahead):
+        return self._rule.horizon(lookahead)
+
+    def decide(self, state):
+        self.states.append(state)
+        return self._rule.decide(state)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@settings(max_examples=80)
+@given(instance=instances())
+def test_a_gate_is_told_the_evaluators_clock(rule, instance):
+    watched = Watched(rule)
+    plan = play(instance, watched)
+    tasks = evaluate(instance, plan).tasks
+    gates = {task.layer: task.end_ns for task in tasks if task.kind == "dense"}
+    ends = {(task.layer, task.expert): task.end_ns for task in tasks if task.kind == "copy"}
+    for state in (state for state in watched.states if state.layer >= 0):
+        gate_ns = gates[state.layer]
+        before = [copy for copy in plan.transfers if copy.gate < state.layer]
+        busy_ns = [ends[copy.layer, copy.expert] for copy in before]
+        assert state.link_free_ns == max(0, max([instance.link_ready_ns, *busy_ns]) - gate_ns)
+        for copy in before:
+            if copy.layer == state.layer:
+                assert state.arrival_ns[copy.expert] == max(0, ends[copy.layer, copy.expert] - gate_ns)
+
+
 @settings(max_examples=40)
 @given(instance=instances(host=False))
 def test_a_static_mask_is_refused_where_the_host_cannot_compute_a_miss(instance):
