@@ -1,6 +1,7 @@
 """``prescope evaluate``: answers, files, refusals; and that a predictor is judged on what it never saw."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from prescope.cli import main
 from prescope.evaluation import EvaluateSettings, evaluate_predictor
 from prescope.evaluation.cells import cells, summaries
 from prescope.evaluation.contestants import trained_split
+from prescope.evaluation.planning import Planner
 from prescope.evaluation.sequences import judged_sequences, reference_popularity
 from prescope.instances import popularity, write_trace
 from prescope.predictor.routing_only import save_routing_only, train_routing_only
@@ -105,6 +107,28 @@ def test_the_same_answer_every_time(trace, folder):
         assert summaries(one.batches[0]) == summaries(other.batches[0])
     assert first.plans == second.plans
     assert [one.name for one in first.predictors] == ["routing-only", "token-table", "ridge"]
+
+
+def test_the_time_of_a_prediction_is_charged_when_asked_for(trace, folder, monkeypatch):
+    charged = []
+    rows = Planner.rows
+
+    def watched(self, predictor, kept, *, prediction_ns=0):
+        charged.append((predictor, prediction_ns))
+        # As long as the step itself: the host comes to its experts, and to its forecasts, much later.
+        return rows(self, predictor, kept, prediction_ns=1_000_000 * bool(prediction_ns))
+
+    monkeypatch.setattr(Planner, "rows", watched)
+    settings = EvaluateSettings(horizons=2, batches=(2,), max_steps=4, plan_steps=2, baselines=())
+    free, paid = (
+        evaluate_predictor(str(folder), trace, replace(settings, charge=charge)) for charge in (False, True)
+    )
+    gate_ns = paid.predictors[0].batches[0].gate_ns
+    assert charged == [("routing-only", 0), ("oracle", 0), ("routing-only", gate_ns), ("oracle", 0)]
+    assert gate_ns > 0
+    for one, other in zip(free.plans, paid.plans, strict=True):
+        slower = other.realised_ns > one.realised_ns
+        assert slower == (one.predictor != "oracle")
 
 
 def test_what_the_trace_does_not_allow_is_said(trace):

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import prescope.predictor.llapor.train as training
 from prescope.instances import decode_batches, prefill
 from prescope.predictor import PredictorContext, make_predictor, replay
 from prescope.predictor.checkpoint_files import write_checkpoint
@@ -22,6 +23,7 @@ from prescope.predictor.llapor import (
 )
 from prescope.predictor.llapor.cost import prediction_times
 from prescope.predictor.llapor.rows import SourceData, histories, trace_rows
+from prescope.predictor.split import SequenceSplit
 from tests.support.hidden_traces import EXPERTS, HIDDEN, LAYERS, SMALL, TOP_K, hidden_trace
 
 
@@ -51,6 +53,37 @@ def test_what_was_learnt_is_far_better_than_popularity():
             hits += (named[:, :, None] == truth[:, None, :]).sum()
             total += truth.size
     assert hits / total > 0.75 > 2 * TOP_K / EXPERTS
+
+
+def with_sequence_of(other, trace, sequence):
+    """A trace in which one sequence is that of another trace."""
+    start, end = trace.seq_offsets[sequence : sequence + 2]
+    changed = {}
+    for name in ("topk_ids", "hidden", "topk_weights", "token_ids"):
+        changed[name] = getattr(trace, name).copy()
+        changed[name][start:end] = getattr(other, name)[start:end]
+        assert (changed[name] != getattr(trace, name)).any()
+    return replace(trace, **changed)
+
+
+def test_test_sequences_are_not_looked_at_and_validation_ones_calibrate(monkeypatch):
+    trace, split = hidden_trace(7), SequenceSplit(train=(0, 3, 5, 6), validation=(1, 4), test=(2,))
+    once, judged, calibrate = replace(SMALL, epochs=1), [], training.calibrate_source
+
+    def watched(network, data, lengths, *, seed):
+        judged.append((data, lengths))
+        return calibrate(network, data, lengths, seed=seed)
+
+    monkeypatch.setattr(training, "calibrate_source", watched)
+    plain = train_llapor(trace, split=split, settings=once)
+    held = trace_rows(trace, split.validation)
+    for source, (data, lengths) in enumerate(judged):
+        assert lengths == held.lengths
+        assert (data.target_ids(torch.arange(len(data)), 1) == held.ids[:, source : source + 1]).all()
+    blind = train_llapor(with_sequence_of(hidden_trace(7, seed=9), trace, 2), split=split, settings=once)
+    assert (plain.correction == blind.correction).all() and (plain.prior == blind.prior).all()
+    for one, other in zip(plain.networks, blind.networks, strict=True):
+        assert all((value == other.state_dict()[name]).all() for name, value in one.state_dict().items())
 
 
 @pytest.mark.parametrize("tokens", [True, False])

@@ -83,6 +83,18 @@ def test_rounds_in_the_background_replace_networks():
     tuner.close()
 
 
+def test_a_round_in_the_background_is_bounded_in_time():
+    tuner = Tuner(trained(), TuningSettings(iterations=1000, seconds=1e-9))
+    run(Llapor(trained(), tuner=tuner), shifted())
+    tuner.close()
+    steps = sum(
+        int(watched.optimizer.state_dict()["state"][0]["step"])
+        for watched in tuner._watched.values()
+        if watched.rounds
+    )
+    assert steps == tuner.rounds > 0
+
+
 def test_memory_is_bounded_and_the_newest_rows_are_kept():
     tuner = Tuner(trained(), TuningSettings(kept=64, error=0.9), synchronous=True)
     run(Llapor(trained(), tuner=tuner), shifted())
