@@ -1,9 +1,10 @@
-"""Hyper-parameters of LLaPor compared on validation sequences; the settings in the code are the best ones.
+"""Hyper-parameters of LLaPor compared on validation sequences.
 
 ``python -m benchmarks.llapor_tune`` trains two networks of every variant - of the first gate, which is near
 the input, and of a middle gate - on a part of the training streams and writes the recall and the loss on
 validation sequences to ``benchmarks/results/llapor_tune.csv`` and ``.md``. The test files are not touched.
-Variants that are in the file already are not trained again.
+Variants that are in the file already are not trained again. With ``--full`` those that `FULL` names are
+compared on all training streams, in ``llapor_tune_full``: how much there is may decide which rate is best.
 """
 
 from __future__ import annotations
@@ -28,6 +29,17 @@ from prescope.tiny._stream_trace import training_trace
 
 RESULTS = Path(__file__).parent / "results"
 SOURCES = {1: "near-input", 4: "middle"}
+FULL = (
+    "gated",
+    "gated, seed 1",
+    "gated, rate 2e-3",
+    "gated, rate 8e-3",
+    "gated, rate 8e-3, seed 1",
+    "gated, rate 16e-3",
+    "gated, dropout 0.1",
+    "shallow",
+    "shallow, rate 8e-3",
+)
 
 
 def variants() -> dict[str, LlaporSettings]:
@@ -49,6 +61,10 @@ def variants() -> dict[str, LlaporSettings]:
         "gated, dropout 0.1": both(replace(gated, dropout=0.1)),
         "gated, rate 2e-3": both(replace(gated, rate=2e-3)),
         "gated, rate 8e-3": both(replace(gated, rate=8e-3)),
+        "gated, rate 16e-3": both(replace(gated, rate=16e-3)),
+        "gated, seed 1": replace(both(gated), seed=1),
+        "gated, rate 8e-3, seed 1": replace(both(replace(gated, rate=8e-3)), seed=1),
+        "shallow, rate 8e-3": both(replace(shallow, rate=8e-3)),
         "gated, weight decay 1e-2": both(replace(gated, weight_decay=1e-2)),
         "gated, no history": replace(both(gated), history=0, trend=0),
         "gated, no trend": replace(both(gated), trend=0),
@@ -63,14 +79,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("build/llapor_tiny"), help="Where the trace is.")
     parser.add_argument("--streams", type=int, default=80, help="Streams used, of those in the trace.")
+    parser.add_argument("--full", action="store_true", help="Some variants on all training streams.")
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.work.mkdir(parents=True, exist_ok=True)
     trace = cached(options.work / "train.npz", lambda: training_trace(streams=400))
-    path = RESULTS / "llapor_tune.csv"
+    path = RESULTS / ("llapor_tune_full.csv" if options.full else "llapor_tune.csv")
     rows = list(csv.DictReader(path.open())) if path.exists() else []
+    wanted = FULL if options.full else tuple(variants())
     split = split_sequences(trace, validation=0.1, test=0.1)
-    train = trace_rows(trace, split.train[: options.streams])
+    train = trace_rows(trace, split.train[: None if options.full else options.streams])
     judged = trace_rows(trace, split.validation)
     facts = ModelFacts(
         name=trace.meta.model,
@@ -81,7 +99,7 @@ def main() -> None:
         hidden_size=train.hidden[0].shape[1],
     )
     for name, settings in variants().items():
-        if any(row["variant"] == name for row in rows):
+        if any(row["variant"] == name for row in rows) or name not in wanted:
             continue
         basis = fit_basis(
             train.hidden,
@@ -114,8 +132,8 @@ def main() -> None:
             writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
-        (RESULTS / "llapor_tune.md").write_text(report(rows, options.streams))
         print(found, flush=True)
+    path.with_suffix(".md").write_text(report(rows, len(train.lengths), " --full" if options.full else ""))
 
 
 def recall_of(network: torch.nn.Module, data: SourceData, top_k: int) -> np.ndarray:
@@ -129,7 +147,7 @@ def recall_of(network: torch.nn.Module, data: SourceData, top_k: int) -> np.ndar
     return (hits / (len(data) * top_k)).numpy()
 
 
-def report(rows: list[dict[str, str]], streams: int) -> str:
+def report(rows: list[dict[str, str]], streams: int, options: str) -> str:
     """The table as markdown."""
     lines = [
         "# Variants of LLaPor on validation sequences",

@@ -1,5 +1,6 @@
 """``prescope train``: a checkpoint that loads, goes on after an interruption, and answers in JSON."""
 
+import fcntl
 import json
 import os
 
@@ -9,7 +10,7 @@ from json_contract import Train
 
 import prescope.predictor.llapor.train as training
 from prescope.cli import main
-from prescope.folder_lock import folder_lock
+from prescope.folder_lock import LOCK, folder_lock
 from prescope.instances import write_trace
 from prescope.predictor.llapor import load_llapor
 from tests.support.hidden_traces import hidden_trace
@@ -75,6 +76,24 @@ def test_two_trainings_do_not_share_a_folder(trace, tmp_path, capsys):
     assert not folder.exists()
     assert main(command) == 0
     assert sorted(path.name for path in folder.iterdir()) == ["predictor.json", "weights.safetensors"]
+
+
+def test_a_lock_that_was_removed_meanwhile_is_taken_anew(tmp_path, monkeypatch):
+    whole, calls = fcntl.flock, []
+
+    def late(descriptor, how):
+        if not calls:
+            # Its holder leaves between the two calls.
+            (tmp_path / LOCK).unlink()
+        calls.append(how)
+        whole(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with folder_lock(tmp_path):
+        assert (tmp_path / LOCK).read_text() == str(os.getpid())
+        with pytest.raises(ValueError, match="to be free"), folder_lock(tmp_path):
+            pass
+    assert (tmp_path / LOCK).exists() and len(calls) == 3
 
 
 def test_a_refused_training_leaves_no_folder(tmp_path):
