@@ -60,7 +60,8 @@ def draw_plan_times(rows: Sequence[BenchRow], *, ax: Axes) -> None:
         ax.plot(edges, 0.005 * edges, color="black", linewidth=0.8, label="0.5 % of the step")
     ax.set_xlabel("makespan, ms")
     ax.set_ylabel("plan time, ms")
-    ax.legend(fontsize="small")
+    # Beside the axes: inside it would cover points.
+    ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def draw_primal_gaps(rows: Sequence[BenchRow], *, ax: Axes) -> None:
