@@ -1,4 +1,4 @@
-"""Hyper-parameters of LLaPor; each was chosen on validation sequences by ``benchmarks/llapor_tune.py``."""
+"""Hyper-parameters of LLaPor; ``benchmarks/llapor_tune.py`` compares others on validation sequences."""
 
 from __future__ import annotations
 
