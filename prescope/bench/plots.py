@@ -46,6 +46,8 @@ def draw_profile(rows: Sequence[BenchRow], *, ax: Axes, largest: float = 1.5) ->
 
 def draw_plan_times(rows: Sequence[BenchRow], *, ax: Axes) -> None:
     """Plan time over the makespan it plans, with the line of half a percent."""
+    from matplotlib.ticker import LogFormatter
+
     points: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         if row.makespan_ns and row.plan_time_ns:
@@ -55,6 +57,8 @@ def draw_plan_times(rows: Sequence[BenchRow], *, ax: Axes) -> None:
         ax.scatter(steps, times, s=8, label=method)
     ax.set_xscale("log")
     ax.set_yscale("log")
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter(LogFormatter())
     if points:
         edges = np.array(ax.get_xlim())
         ax.plot(edges, 0.005 * edges, color="black", linewidth=0.8, label="0.5 % of the step")
