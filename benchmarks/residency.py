@@ -258,11 +258,11 @@ def markdown(lines: list[dict[str, Any]], split: str) -> str:
         "# Residents\n",
         f"Made by `python benchmarks/residency.py --split {split}` (do not edit): {split} sequences, "
         f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, simulated. Time per step with residents that "
-        "never move; what the best executed plan that knows all demand gains on it (Belady's or a flow's), and the "
-        "share of this gain that each rule reaches (negative: slower than leaving all as it is). Hit rate: "
-        "uses whose expert was resident when the step began. Bound: how far the best executed plan is above "
-        "the lower bound of all plans, prefetching ones with all demand known included. Flow: mean wall time "
-        "of one flow on the machine that ran this.\n",
+        "never move; what the best executed plan that knows all demand gains on it (Belady's or a flow's), "
+        "and the share of this gain that each rule reaches (negative: slower than leaving all as it is). Hit "
+        "rate: uses whose expert was resident when the step began. Bound: how far the best executed plan is "
+        "above the lower bound of all plans, prefetching ones with all demand known included. Flow: mean "
+        "wall time of one flow on the machine that ran this.\n",
     ]
     for planner in PLANNERS:
         parts += [

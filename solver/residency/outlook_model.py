@@ -124,9 +124,9 @@ class OutlookSums:
         """
         if not self.weight:
             raise ValueError("expected at least one step with a known future, got none")
-        penalty = np.full(self._square.shape[1], self.settings.penalty * self.weight)
+        penalty: FloatArray = np.full(self._square.shape[1], self.settings.penalty * self.weight)
         penalty[-1] = 1e-9 * self.weight
-        found: FloatArray = np.linalg.solve(self._square + np.diag(penalty), self._product)
+        found: FloatArray = np.linalg.solve(self._square + np.diag(penalty), self._product).astype(np.float64)
         return found
 
     def add(self, rows: FloatArray, futures: FloatArray) -> None:

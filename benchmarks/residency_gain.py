@@ -1,0 +1,296 @@
+"""What prefetch by expected cost and moving residents gain together, over residents that never move.
+
+``python benchmarks/residency_gain.py`` replays decode routing of gpt-oss-20b (``../shared/traces``; without
+it there is nothing to do) on the 28 test sequences: steps in a row, 25 % of the experts resident at first, 8
+slots, in the seven cells of assumed costs of ``CELLS``. Everything is decided gate by gate: policy
+``expected`` with the routing-only predictor's forecasts, which go on into the next step; after a layer, an
+expert that was brought takes the place of a resident of that layer which has no tokens in it and is worth
+less. With *fill*, an expert of this or an earlier layer is also brought straight into such a place where the
+copy lands before the next gate, so that it delays nothing. Times are simulated: the control's clock, which is
+compared with the exact evaluator's in every run.
+
+Writes ``benchmarks/results/residency_gain.csv`` and ``.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from residency import decoded, rows_of
+from uncertainty import assumed_costs
+from uncertainty_steps import HORIZONS, Steps, draw_steps, predictor_of, read_shared_trace, split_of
+
+from prescope.formulation import Demand, Instance, makespan_ns
+from prescope.formulation.demand import FloatArray
+from prescope.instances import choose_residents, popularity
+from prescope.runtime.control.compiled_step import run_gate
+from prescope.runtime.control.rollout import Rollout, site_of
+from prescope.runtime.control.step_state import LAYER_END, LINK, Site, StepState, new_state
+from prescope.solver.online import ExpectedPolicy
+from prescope.solver.online.kernel import PolicyCode
+from prescope.solver.residency import Learned, MovingAverage, OutlookSums, ResidencyRule, fit_outlook
+
+HERE = Path(__file__).parent
+TRACE = HERE.parents[1] / "shared" / "traces" / "gptoss_20b.npz"
+# Batch, MB of an expert, link and host in GB/s, and the gain in percent that a study before this code had.
+CELLS = (
+    (1, 13.2, 24, 120, 25.8), (1, 50.0, 24, 60, 38.2), (4, 13.2, 24, 120, 16.0), (4, 50.0, 24, 60, 15.2),
+    (8, 13.2, 24, 120, 10.1), (8, 50.0, 24, 60, 7.5), (32, 13.2, 24, 120, 6.4),
+)  # fmt: skip
+SLOTS = 8
+PREFETCH = ExpectedPolicy().code
+NONE = PolicyCode(ahead=0, copies=0, expected=False, spread=0.0)
+# Policy, residency rule, and whether the idle link brings residents.
+WAYS = {
+    "no prefetch": (NONE, "", False),
+    "no prefetch, learned, fill": (NONE, "learned", True),
+    "expected": (PREFETCH, "", False),
+    "expected, average": (PREFETCH, "average", False),
+    "expected, learned": (PREFETCH, "learned", False),
+    "expected, average, fill": (PREFETCH, "average", True),
+    "expected, learned, fill": (PREFETCH, "learned", True),
+}
+
+
+def main() -> int:
+    """Simulate all cells and write both files."""
+    options = parser().parse_args()
+    if not options.trace.exists():
+        print(f"nothing to do: no trace {options.trace}", file=sys.stderr)
+        return 0
+    trace = read_shared_trace(options.trace)
+    split = split_of(trace)
+    model = predictor_of(trace, options.predictor)
+    shares = popularity(trace, rows=np.concatenate([rows_of(trace, one) for one in split.train]))
+    start = 4 * shares / shares.sum(axis=1, keepdims=True)
+    outlook = fit_outlook((decoded(trace, one) for one in split.train), start)
+    residents = choose_residents(shares, fraction=0.25)
+    sequences = split.test if options.split == "test" else split.validation
+    lines: list[dict[str, Any]] = []
+    for seed in range(options.seeds):
+        for batch in sorted({cell[0] for cell in CELLS}):
+            window = options.steps if batch < 32 else options.steps // 2
+            steps = draw_steps(trace, model, sequences, batch=batch, seed=seed, windows=1, window=window)
+            for cell in CELLS:
+                if cell[0] == batch:
+                    lines += run_cell(cell, seed, steps, residents, start, outlook)
+            print(f"seed {seed} batch {batch}: {len(lines)} lines", file=sys.stderr)
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / f"residency_gain{'' if options.split == 'test' else '_validation'}.csv"
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(lines[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+    path.with_suffix(".md").write_text(markdown(lines, options), encoding="utf-8")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    options.add_argument("--trace", type=Path, default=TRACE)
+    options.add_argument("--predictor", type=Path, default=HERE.parent / ".cache" / "uncertainty_predictor")
+    options.add_argument("--split", choices=("test", "validation"), default="test")
+    options.add_argument("--seeds", type=int, default=2)
+    options.add_argument("--steps", type=int, default=110, help="steps in a row; half of them at batch 32")
+    options.add_argument("--output", type=Path, default=HERE / "results")
+    return options
+
+
+def run_cell(
+    cell: Any, seed: int, steps: Steps, residents: Any, start: FloatArray, outlook: OutlookSums
+) -> list[dict[str, Any]]:
+    """Every way over the same steps."""
+    batch, size_mb, link, cpu, _ = cell
+    layers = len(residents)
+    total = len(steps.counts)
+    instance = Instance(
+        name="steps",
+        costs=assumed_costs(size_mb, link, cpu, total),
+        demand=Demand(counts=steps.counts, batch_tokens=batch),
+        residents=residents * (total // layers),
+        slots=SLOTS,
+        lookahead=total,
+    )
+    curve = instance.costs.cpu[0]
+    costs = {"fixed_ns": float(2 * curve(1) - curve(2)), "per_token_ns": float(curve(2) - curve(1))}
+    decay = 0.03 if batch == 1 else 0.1
+    rules: dict[str, ResidencyRule] = {
+        "average": MovingAverage(start / start.sum(axis=1)[:, None], decay=decay, **costs),
+        "learned": Learned(start, outlook, **costs),
+    }
+    worth = {name: worth_of(rule, steps, layers) for name, rule in rules.items()}
+    lines = []
+    for way, (code, rule, fill) in WAYS.items():
+        time_ns, swaps = simulate(instance, steps, layers, code, worth.get(rule), fill)
+        lines.append(
+            {
+                "seed": seed,
+                "batch": batch,
+                "expert_mb": size_mb,
+                "link_gb_s": link,
+                "cpu_gb_s": cpu,
+                "way": way,
+                "steps": total // layers,
+                "time_ns": time_ns,
+                "swaps": swaps,
+            }
+        )
+    return lines
+
+
+def worth_of(rule: ResidencyRule, steps: Steps, layers: int) -> FloatArray:
+    """Scores after every step, ``[steps, layers, E]``; those of a layer depend on its own past alone."""
+    scores = []
+    for counts in steps.counts.reshape(-1, layers, steps.counts.shape[1]):
+        rule.observe(counts)
+        found = rule.scores()
+        if found is None:
+            raise RuntimeError("expected scores, got none")
+        scores.append(np.array(found))
+    return np.stack(scores)
+
+
+def simulate(
+    instance: Instance,
+    steps: Steps,
+    layers: int,
+    code: PolicyCode,
+    worth: FloatArray | None,
+    fill: bool,
+) -> tuple[int, int]:
+    """Time of all steps, gate by gate, and how often a place changed hands."""
+    site = site_of(instance)
+    total, experts = steps.counts.shape
+    ahead = min(max(code.ahead, 0), HORIZONS)
+    state = new_state(total, experts, slots=SLOTS, ahead=ahead)
+    gpu, cpu = (np.full((total, experts), -1, dtype=np.int64) for _ in range(2))
+    ends = np.zeros(total, dtype=np.int64)
+    swaps = 0
+    for layer in range(-1, total):
+        coming = min(ahead, total - 1 - layer)
+        rows = np.arange(coming)
+        state.coming.probability[:coming] = steps.probabilities[rows, layer + 1 + rows]
+        state.coming.cpu_ns[:coming] = steps.expected_tokens[rows, layer + 1 + rows]
+        counts = np.zeros(experts, dtype=np.int64) if layer < 0 else steps.counts[layer]
+        run_gate(site, state, layer, counts, coming, code)
+        if layer < 0:
+            continue
+        ends[layer] = state.clock[LAYER_END]
+        gpu[layer, : state.counters[1]] = state.answer.gpu[: state.counters[1]]
+        cpu[layer, : state.counters[2]] = state.answer.cpu[: state.counters[2]]
+        if worth is not None and layer + layers < total:
+            site.resident[layer + layers] = site.resident[layer]
+            swaps += exchange_layer(
+                site, state, layer, layers, counts, worth[layer // layers, layer % layers]
+            )
+            if fill:
+                since_ns = int(ends[layer - 1] if layer else 0)
+                swaps += fill_idle(site, state, layer, layers, steps.counts, worth[layer // layers], since_ns)
+    rolled = Rollout(layer_end_ns=ends, gpu=gpu, cpu=cpu, copies=state.copies[: state.counters[0]].copy())
+    places = tuple(tuple(row.nonzero()[0].tolist()) for row in site.resident)
+    if makespan_ns(replace(instance, residents=places), rolled.plan()) != ends[-1]:
+        raise RuntimeError("expected the clock of the exact evaluator, got another")
+    return int(ends[-1]), swaps
+
+
+def exchange_layer(
+    site: Site,
+    state: StepState,
+    layer: int,
+    layers: int,
+    counts: npt.NDArray[np.int64],
+    worth: npt.NDArray[np.float64],
+) -> int:
+    """Who was brought for this layer takes the place of someone in it who is idle and worth less."""
+    arrival = state.arrival_ns[layer]
+    coming = np.flatnonzero((arrival >= 0) & (arrival <= state.clock[LAYER_END]))
+    after = site.resident[layer + layers]
+    swaps = 0
+    for expert in sorted(coming.tolist(), key=lambda one: -worth[one]):
+        idle = np.flatnonzero(after & site.resident[layer] & (counts == 0))
+        if not len(idle):
+            break
+        victim = idle[np.argmin(worth[idle])]
+        if worth[victim] >= worth[expert]:
+            break
+        after[victim], after[expert] = False, True
+        swaps += 1
+    return swaps
+
+
+def fill_idle(
+    site: Site,
+    state: StepState,
+    layer: int,
+    layers: int,
+    counts: npt.NDArray[np.int64],
+    worth: npt.NDArray[np.float64],
+    began_ns: int,
+) -> int:
+    """Bring experts straight into places of passed layers, as far as copies land before the next gate."""
+    first = layer // layers * layers
+    until_ns = int(state.clock[LAYER_END] + site.dense_ns[layer])
+    now_ns = max(int(state.clock[LINK]), began_ns + int(site.dense_ns[layer]))
+    swaps = 0
+    while now_ns + site.copy_ns[layer] <= until_ns:
+        best_gain, best = 0.0, (0, 0, 0)
+        for passed in range(first, layer + 1):
+            score, after = worth[passed - first], site.resident[passed + layers]
+            idle = np.flatnonzero(after & site.resident[passed] & (counts[passed] == 0))
+            others = np.flatnonzero(~after & (state.arrival_ns[passed + layers] < 0))
+            if not len(idle) or not len(others):
+                continue
+            victim, expert = idle[np.argmin(score[idle])], others[np.argmax(score[others])]
+            if score[expert] - score[victim] > best_gain:
+                best_gain, best = float(score[expert] - score[victim]), (passed, victim, expert)
+        if not best_gain:
+            break
+        passed, victim, expert = best
+        site.resident[passed + layers, victim] = False
+        site.resident[passed + layers, expert] = True
+        now_ns += int(site.copy_ns[layer])
+        state.clock[LINK] = now_ns
+        swaps += 1
+    return swaps
+
+
+def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
+    """The table for people."""
+    parts = [
+        "# Prefetch and moving residents together\n",
+        f"Made by `python benchmarks/residency_gain.py --split {options.split}` (do not edit): "
+        f"{options.split} sequences, {options.seeds} seeds of {options.steps} steps (half at batch 32), "
+        "simulated. Time saved over residents that never move without prefetch, in percent; mean and, in "
+        "brackets, standard deviation over the seeds. *Study*: what a study with other code, steps and "
+        "forecasts had for prefetch with learned retention.\n",
+        "| cell | no prefetch, ms/step | " + " | ".join(list(WAYS)[1:]) + " | study |",
+        "| --- |" + " ---: |" * (len(WAYS) + 1),
+    ]
+    for cell in CELLS:
+        here = [line for line in lines if (line["batch"], line["expert_mb"]) == cell[:2]]
+        times: dict[str, list[int]] = {
+            way: [one["time_ns"] for one in here if one["way"] == way] for way in WAYS
+        }
+        base = times["no prefetch"]
+        per_step = sum(base) / sum(one["steps"] for one in here if one["way"] == "no prefetch") / 1e6
+        columns = []
+        for way in list(WAYS)[1:]:
+            gains = [100 * (1 - time / without) for time, without in zip(times[way], base, strict=True)]
+            columns.append(f"{mean(gains):.1f} ({stdev(gains) if len(gains) > 1 else 0:.1f})")
+        batch, size_mb, link, cpu, study = cell
+        name = f"batch {batch}, {size_mb:g} MB, link {link}, host {cpu} GB/s"
+        parts.append(f"| {name} | {per_step:.2f} | " + " | ".join(columns) + f" | {study} |")
+    return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
