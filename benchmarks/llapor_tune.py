@@ -153,7 +153,8 @@ def report(rows: list[dict[str, str]], streams: int, options: str) -> str:
         "# Variants of LLaPor on validation sequences",
         "",
         f"Networks of the first gate and of gate 3 of the tiny model, trained on {streams} streams "
-        "of 256 tokens; loss in nats per row and horizon. Made by `python -m benchmarks.llapor_tune`.",
+        "of 256 tokens; loss in nats per row and horizon. Made by "
+        f"`python -m benchmarks.llapor_tune{options}`.",
         "",
         "| variant | gate 0: loss | recall h = 1 / 2 / 3 / 4 | gate 3: loss | recall h = 1 / 2 / 3 / 4 |",
         "| --- | --- | --- | --- | --- |",

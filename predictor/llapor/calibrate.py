@@ -74,7 +74,7 @@ def fit_logit_map(logits: Tensor, targets: Tensor) -> tuple[float, float]:
 
 
 def batches_of(lengths: tuple[int, ...], *, seed: int, rounds: int = 200) -> list[npt.NDArray[np.int64]]:
-    """Rows that would be stepped together: one of each of several sequences, at like places.
+    """Rows that would be stepped together: one of each of several sequences, from anywhere in it.
 
     With fewer sequences than a batch has rows, several places of a sequence stand for sequences of their own.
     """

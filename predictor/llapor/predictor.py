@@ -117,7 +117,8 @@ class Llapor:
         Raises
         ------
         ValueError
-            Without gating inputs, or when they are of another size or not finite.
+            Without gating inputs, or when they are of another size. Where they are not finite, nothing is
+            remembered or learnt from the step, and forecasts stay valid.
         """
         step, facts, basis = self._step, self._model.facts, self._model.basis
         if hidden is None:
@@ -143,8 +144,9 @@ class Llapor:
                 scales = None if weights is None else weights.detach().cpu()
                 step.seen[layer + 1] = both[:, : basis.components], ids, scales
                 return
-            if step.finite:
-                self._memory.remember(step.sequences, step.now)
+            if not step.finite:
+                return
+            self._memory.remember(step.sequences, step.now)
         if self._tuner is not None and len(step.ids) == facts.layers:
             self._tuner.end_step(self, step)
 

@@ -185,6 +185,7 @@ class Tuner:
 
     def _round(self, watched: _Watched, use: Callable[[SourceNetwork], None], *, bounded: bool) -> None:
         settings, until = self._settings, monotonic() + self._settings.seconds
+        before = copy.deepcopy(watched.network.state_dict())
         with torch.inference_mode(False), torch.enable_grad():
             for _ in range(settings.iterations):
                 at = torch.randint(watched.filled, (settings.batch_rows,), generator=self._generator)
@@ -197,7 +198,9 @@ class Tuner:
                 if bounded and monotonic() > until:
                     break
         if not all(bool(value.isfinite().all()) for value in watched.network.parameters()):
-            logger.warning("tuning came to numbers that are not finite and is given up for a network")
+            logger.warning("a round of tuning came to numbers that are not finite and is given up")
+            watched.network.load_state_dict(before)
+            watched.optimizer.state.clear()
             return
         watched.rounds += 1
         with torch.inference_mode(False):

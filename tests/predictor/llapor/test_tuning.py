@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import prescope.predictor.llapor.tuning as tuning
 from prescope.instances import decode_batches
 from prescope.predictor import make_predictor, replay
 from prescope.predictor.llapor import Llapor, save_llapor, train_llapor
@@ -117,6 +118,30 @@ def test_numbers_that_are_not_finite_end_a_round_and_not_the_run(caplog):
     for step, layer in replay(predictor, shifted(), decode_batches(shifted(), 4)):
         if layer == 0 and step.step == 3:
             assert np.isfinite(predictor.predict(0, 1).probability).all()
+
+
+def test_the_next_round_starts_from_the_last_finite_numbers(monkeypatch):
+    tuner = Tuner(trained(), synchronous=True)
+    predictor = Llapor(trained(), tuner=tuner)
+    loss = tuning.loss_of
+    monkeypatch.setattr(tuning, "loss_of", lambda *args: loss(*args) * float("nan"))
+    run(predictor, shifted())
+    assert tuner.rounds == 0
+    monkeypatch.setattr(tuning, "loss_of", loss)
+    run(predictor, shifted(seed=1))
+    assert tuner.rounds > 0
+
+
+def test_nothing_is_learnt_from_a_step_that_is_not_finite():
+    tuner = Tuner(trained(), TuningSettings(window=1, error=1e-6), synchronous=True)
+    predictor = Llapor(trained(), tuner=tuner)
+    for first in (float("inf"), 0.0):
+        predictor.begin_step(2, sequences=np.arange(2))
+        for layer in range(LAYERS):
+            predictor.observe(layer, torch.full((2, HIDDEN), first), torch.tensor([[0, 1], [2, 3]]), None)
+            if layer + 1 < LAYERS:
+                assert np.isfinite(predictor.predict(layer, 1).probability).all()
+        assert (tuner.rounds > 0) == (first == 0.0)
 
 
 def test_tuning_is_asked_for_by_name(tmp_path):
