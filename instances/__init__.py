@@ -6,6 +6,7 @@ from prescope.instances.cost_file import CostFile, read_costs, write_costs
 from prescope.instances.cost_provenance import CostProvenance, MachineDescription
 from prescope.instances.cost_series import MeasuredPoint, MeasuredSeries
 from prescope.instances.file_error import InstanceFileError
+from prescope.instances.horizon_file import HorizonFile, read_horizon, write_horizon
 from prescope.instances.instance_file import InstanceFile, instance_digest, read_instance, write_instance
 from prescope.instances.library import (
     LibraryEntry,
@@ -45,6 +46,7 @@ __all__ = [
     "Bounds",
     "CostFile",
     "CostProvenance",
+    "HorizonFile",
     "InstanceFile",
     "InstanceFileError",
     "LibraryEntry",
@@ -74,6 +76,7 @@ __all__ = [
     "popularity",
     "prefill",
     "read_costs",
+    "read_horizon",
     "read_instance",
     "read_plan",
     "read_trace",
@@ -86,6 +89,7 @@ __all__ = [
     "update_best",
     "verify_library",
     "write_costs",
+    "write_horizon",
     "write_index",
     "write_instance",
     "write_plan",

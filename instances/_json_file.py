@@ -17,6 +17,7 @@ import msgspec
 
 from prescope.instances._atomic import atomic_file
 from prescope.instances._cost_schema import COSTS_FORMAT, CostDocument
+from prescope.instances._horizon_schema import HORIZON_FORMAT, HorizonDocument
 from prescope.instances._schema import (
     INSTANCE_FORMAT,
     LIBRARY_FORMAT,
@@ -30,7 +31,7 @@ from prescope.instances._schema import (
 from prescope.instances.file_error import InstanceFileError
 from prescope.instances.limits import MAX_FILE_BYTES, MAX_TEXT_BYTES, MAX_VALUES
 
-Document = TypeVar("Document", InstanceDocument, PlanDocument, LibraryDocument, CostDocument)
+Document = TypeVar("Document", InstanceDocument, PlanDocument, LibraryDocument, CostDocument, HorizonDocument)
 Content = TypeVar("Content")
 
 _FORMATS: dict[type[Any], str] = {
@@ -38,6 +39,7 @@ _FORMATS: dict[type[Any], str] = {
     PlanDocument: PLAN_FORMAT,
     LibraryDocument: LIBRARY_FORMAT,
     CostDocument: COSTS_FORMAT,
+    HorizonDocument: HORIZON_FORMAT,
 }
 _VERSIONS: dict[str, int] = {LIBRARY_FORMAT: LIBRARY_VERSION}
 _OLDER = "It was written by an older prescope: write it again with this one"
@@ -46,6 +48,7 @@ _READ_WITH = {
     PLAN_FORMAT: "read_plan",
     LIBRARY_FORMAT: "list_library",
     COSTS_FORMAT: "read_costs",
+    HORIZON_FORMAT: "read_horizon",
 }
 _AT_FIELD = re.compile(r"^(?P<problem>.*?)(?: - at `(?P<field>.*)`)?$", re.DOTALL)
 # A refused value is quoted, and it may be as long as the file.
