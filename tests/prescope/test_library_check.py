@@ -16,7 +16,7 @@ from prescope.instances import (
     write_plan,
 )
 from prescope.library_check import check_library
-from prescope.solver.prove_bounds import BY_BOUND, BY_CP_SAT
+from prescope.solver.prove_bounds import BY_BOUND, BY_CP_SAT, prove_bounds
 
 
 @pytest.fixture
@@ -93,3 +93,13 @@ def test_files_nobody_listed_come_last(library: Path) -> None:
     assert [check.problem for check in check_library(library, proofs=False)][-1] == (
         "expected the index to list this file, got none"
     )
+
+
+def test_an_open_bound_is_proved_again_to_the_nanosecond() -> None:
+    open_ = [e for e in list_library() if e.optimum_ns is None and e.lower_bound_by == BY_BOUND]
+    entry = min(open_, key=lambda e: e.layers * e.experts)
+    file, plan = load_library_instance(entry.name), load_library_plan(entry.name).plan
+    assert prove_bounds(file, plan) == BY_BOUND
+    bounds = replace(file.bounds, lower_bound_ns=entry.lower_bound_ns + 1)
+    with pytest.raises(ValueError, match="expected to prove"):
+        prove_bounds(replace(file, bounds=bounds), plan)

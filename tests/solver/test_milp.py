@@ -7,7 +7,7 @@ from tiny_instances import make_instance, seeded
 from prescope.formulation import makespan_ns
 from prescope.formulation.models.compact_model import Form
 from prescope.formulation.models.layer_functions import Tables
-from prescope.instances import synthetic_instance
+from prescope.instances import list_library, load_library_instance, synthetic_instance
 from prescope.solver import Limits, Method, Status, lower_bound, solve
 from prescope.solver.exact.engines import engines
 from prescope.solver.exact.first_plan import Start
@@ -136,3 +136,12 @@ def test_wrong_settings_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             Milp(**settings)
+
+
+@pytest.mark.parametrize("method", [CpSat(deterministic_time=0.1), Milp(engine="cp-sat"), Milp()])
+def test_a_solver_is_asked_exactly_where_the_dp_plan_misses_the_bound(method: Method) -> None:
+    entry = next(entry for entry in list_library(sets=["adversarial"]) if entry.optimum_ns is None)
+    missed = load_library_instance(entry.name).instance
+    for instance, asked in ((missed, True), (make_instance(seeded(3)), False)):
+        assert (solve(instance).status is not Status.OPTIMAL) == asked
+        assert (solve(instance, method=method).statistics.proved_bound_ns is not None) == asked

@@ -15,6 +15,7 @@ from prescope.bench import (
     Replan,
     RowStatus,
     check_runs,
+    find_cases,
     read_rows,
     run_bench,
     summarise,
@@ -25,7 +26,7 @@ from prescope.bench.sweep import PLANS, plan_file_name
 from prescope.bench.tables import gap_cells, troubles
 from prescope.bench.task import RunOutcome, RunTask, run_task
 from prescope.formulation import Plan, makespan_ns
-from prescope.instances import read_plan
+from prescope.instances import Bounds, InstanceFile, Provenance, read_plan, write_instance
 from prescope.solver import SolverError, UnsuitableInstanceError
 
 CASES = cases()
@@ -237,6 +238,15 @@ def test_a_plan_below_a_proved_bound_is_a_failure(tmp_path: Path) -> None:
     assert row.status is RowStatus.BOUND_VIOLATED and row.failed
     assert (row.lower_bound_ns, row.lower_bound_by) == (10**12, "a mistake")
     assert row.gap_to_bound is not None and row.gap_to_bound < 0
+
+
+def test_a_proved_optimum_is_the_bound(tmp_path: Path) -> None:
+    known = instance()
+    bounds = Bounds(optimum_ns=10**9, optimum_by="a", lower_bound_ns=10**8, lower_bound_by="b")
+    file = InstanceFile(instance=known, provenance=Provenance(source="test"), bounds=bounds)
+    write_instance(tmp_path / "one.json", file)
+    (found,) = find_cases([str(tmp_path / "one.json")])
+    assert (found.lower_bound_ns, found.lower_bound_by) == (10**9, "a")
 
 
 def test_hints_and_best_known_plans(tmp_path: Path) -> None:
