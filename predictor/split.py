@@ -59,9 +59,7 @@ def split_sequences(
         )
     held, tuned = max(1, round(count * test)), max(1, round(count * validation))
     if held + tuned >= count:
-        raise ValueError(
-            f"expected sequences left to train on, got {tuned} + {held} of {count} held back"
-        )
+        raise ValueError(f"expected sequences left to train on, got {tuned} + {held} of {count} held back")
     order = np.random.default_rng(seed).permutation(count).tolist()
     return SequenceSplit(
         train=tuple(sorted(order[held + tuned :])),

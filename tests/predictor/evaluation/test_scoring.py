@@ -90,6 +90,15 @@ def test_scores_are_those_of_all_forecasts_together(maker):
         assert said == bulk[step.step]
 
 
+def test_batches_that_are_not_full_any_more_are_not_judged():
+    trace = linked_trace(sequences=5, tokens=10)
+    maker = Popularity(layers=trace.layers, experts=trace.meta.experts, top_k=trace.meta.top_k)
+    scores = score(maker, trace, range(5), batch=2, horizons=1, reference=popularity(trace))
+    # Two, two and one sequence of ten tokens; the last one is alone.
+    assert scores.steps == 20
+    assert {tally.tokens for tally in scores.tokens.values()} == {40}
+
+
 def test_an_oracle_is_never_wrong():
     emulation = Emulation(trace=TRACE, sequences=(0, 1, 2, 3), batch=2)
     oracle = Oracle(steps=[step.demand.counts for step, _ in emulation.steps()])
