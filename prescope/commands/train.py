@@ -61,6 +61,11 @@ def train(
         if (output / "predictor.json").exists() and not overwrite:
             raise ValueError(f"{output} holds a predictor already: choose another folder, or --overwrite")
         recorded = _trace(trace, streams=streams, seed=seed)
+        if kind == "llapor" and recorded.hidden is None:
+            raise ValueError(
+                f"{trace}: expected a trace with gating inputs, got none: record with "
+                "`prescope record --hidden`, or train the kind 'routing-only', which needs none"
+            )
         split = split_sequences(recorded, seed=seed, validation=validation, test=test)
         facts = _train(
             output,
