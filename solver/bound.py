@@ -19,9 +19,9 @@ with the relaxed table and tail of `prescope.formulation.relaxation`, and ``F`` 
   copies and their device work form one chain (and only the order of the layers is free of deadlock).
 
 Every plan without wasted copies has a label below it, whatever the order of its copies. (Wasted copies only
-delay.) Labels beyond `_LABELS` are merged to their componentwise minimum, which keeps the bound valid. Copy times
-that differ between layers are rounded down to a common unit in the state only; what that takes off is added to
-``F``, so ``F + u`` is exact.
+delay.) Labels beyond `_LABELS` are merged to their componentwise minimum, which keeps the bound valid. Copy
+times that differ between layers are rounded down to a common unit in the state only; what that takes off is
+added to ``F``, so ``F + u`` is exact.
 """
 
 from __future__ import annotations
