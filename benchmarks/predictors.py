@@ -243,7 +243,8 @@ def claims(found: Evaluation) -> list[dict[str, Any]]:
                     what = f"Brier skill {one.horizon} ahead > 0 in every layer"
                     checks.append(claim(what, one.worst_brier_skill, 1e-9))
             if one.horizon <= 6 and one.mean.event_error is not None:
-                what = f"event error {one.horizon} ahead, layers together, batch {scores.batch} <= {EVENT_ERROR}"
+                where = f"{one.horizon} ahead, layers together, batch {scores.batch}"
+                what = f"event error {where} <= {EVENT_ERROR}"
                 checks.append(claim(what, -one.mean.event_error, -EVENT_ERROR))
     return checks
 
