@@ -34,7 +34,7 @@ class GroupSettings:
     kind: Kind
     hidden: int
     loss: Loss = "bce"
-    rate: float = 4e-3
+    rate: float = 8e-3
     weight_decay: float = 1e-3
     dropout: float = 0.0
 
