@@ -139,7 +139,8 @@ def limits(cases: Sequence[Case]) -> list[tuple[str, ...]]:
     for name, shares in [*by_set.items(), ("all", everything)]:
         within = np.mean(np.array(shares) <= SHARE_LIMIT)
         middle = [percent(percentile(shares, q)) for q in (50, 99, 100)]
-        found.append((f"whole batch of its step, {name}", percent(SHARE_LIMIT), percent(float(within)), *middle))
+        share = percent(float(within))
+        found.append((f"whole batch of its step, {name}", percent(SHARE_LIMIT), share, *middle))
     if gates:
         within = np.mean(np.array(gates) <= GATE_LIMIT_NS)
         middle = [duration(percentile(gates, q)) for q in (50, 99, 100)]
