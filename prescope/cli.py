@@ -16,6 +16,7 @@ import typer
 
 from prescope.commands import (
     bench,
+    doctor,
     evaluate,
     export,
     generate,
@@ -50,6 +51,7 @@ app.command("export-log", short_help="Write a trace as a routing log.")(routing_
 app.command("train", short_help="Train a predictor on a trace.")(train.train)
 app.command("evaluate", short_help="Judge a predictor on recorded routing.")(evaluate.evaluate)
 app.command("profile", short_help="Measure this machine for a model.")(profile.profile)
+app.command("doctor", short_help="Say what this machine is fit for.")(doctor.doctor)
 app.command("inspect", short_help="Draw a plan or an executed step.")(inspect.inspect)
 
 

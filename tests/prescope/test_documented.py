@@ -24,6 +24,7 @@ PAGES = (
     "docs/extending.md",
     "docs/recording.md",
     "docs/benchmarking.md",
+    "docs/doctor.md",
 )
 
 

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from json_contract_bench import BenchCheck, BenchReport, BenchRun
+from json_contract_doctor import Doctor
 from json_contract_evaluate import Evaluate
 from json_contract_generation import Generate, Run
 from json_strict import Strict
@@ -262,6 +263,7 @@ DOCUMENTED = {
     "error": Failure,
     "solve": Solve,
     "export": Export,
+    "doctor": Doctor,
     "instances list": LibraryLine,
     "instances sets": SetLine,
     "instances show": InstanceShow,
