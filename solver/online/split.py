@@ -8,6 +8,7 @@ import numpy as np
 from prescope.formulation.demand import IntArray
 
 _NOTHING = -(1 << 60)
+_EVER = 1 << 60
 
 
 @numba.njit(cache=True)
@@ -59,145 +60,122 @@ def split_costs(
     """
     ready, late, missing = ready_gpu_ns.shape[0], late_gpu_ns.shape[0], missing_gpu_ns.shape[0]
     most = missing if slots > 0 else 0
-    end_ns = np.empty(most + 1, dtype=np.int64)
-    waited = np.zeros(most + 1, dtype=np.int64)
-    demoted = np.zeros(most + 1, dtype=np.int64)
-    link_ns = np.zeros(most + 1, dtype=np.int64)
+    answer = np.empty((4, most + 1), dtype=np.int64)
+    end_ns, waited, demoted, link_ns = answer[0], answer[1], answer[2], answer[3]
     # With the first j ready experts handed over: what the device has left of them, what the host has got.
-    kept_ns = np.zeros(ready + 1, dtype=np.int64)
-    given_ns = np.zeros(ready + 1, dtype=np.int64)
+    handed = np.empty((2, ready + 1), dtype=np.int64)
+    kept_ns, given_ns = handed[0], handed[1]
+    total_ns = 0
     for rank in range(ready):
-        kept_ns[0] += ready_gpu_ns[rank]
+        total_ns += ready_gpu_ns[rank]
+    kept_ns[0] = total_ns
+    given_ns[0] = 0
     for rank in range(ready):
         kept_ns[rank + 1] = kept_ns[rank] - ready_gpu_ns[rank]
         given_ns[rank + 1] = given_ns[rank] + ready_cpu_ns[rank]
     hand_over = ready if host_computes else 0
     first_wait = 0 if host_computes else late
-    slot_free = np.zeros(max(slots, 1), dtype=np.int64)
     # For each number of late copies waited for: the device's work after the ready experts, its end were
     # there no ready ones, and the host's work.
-    work_ns = np.zeros(late + 1, dtype=np.int64)
-    chain_ns = np.full(late + 1, _NOTHING, dtype=np.int64)
-    host_ns = np.zeros(late + 1, dtype=np.int64)
-    for rank in range(missing):
-        host_ns[late] += missing_cpu_ns[rank]
+    by_wait = np.empty((7, late + 1), dtype=np.int64)
+    work_ns, chain_ns, host_ns = by_wait[0], by_wait[1], by_wait[2]
+    # The same for the copy whose slot the m-th takes over, and up to how much work of ready experts no copy
+    # has to wait for its slot.
+    former_work_ns, former_chain_ns, smooth_ns = by_wait[3], by_wait[4], by_wait[5]
+    # The fewest handed over with which the device is not behind the host; it only grows with m.
+    crossing = by_wait[6]
+    work_ns[0], chain_ns[0] = 0, _NOTHING
     for wait in range(1, late + 1):
         work_ns[wait] = work_ns[wait - 1] + late_gpu_ns[wait - 1]
         chain_ns[wait] = max(chain_ns[wait - 1], late_arrival_ns[wait - 1]) + late_gpu_ns[wait - 1]
+    host_ns[late] = 0
+    for rank in range(missing):
+        host_ns[late] += missing_cpu_ns[rank]
     for wait in range(late - 1, -1, -1):
         host_ns[wait] = host_ns[wait + 1] + late_cpu_ns[wait]
-    # The same for the copy whose slot the m-th takes over, and up to how much work of ready experts no copy
-    # has to wait for its slot.
-    former_work_ns, former_chain_ns = work_ns.copy(), chain_ns.copy()
-    smooth_ns = np.full(late + 1, 1 << 60, dtype=np.int64)
+    for wait in range(late + 1):
+        former_work_ns[wait], former_chain_ns[wait] = work_ns[wait], chain_ns[wait]
+        smooth_ns[wait] = _EVER
+        crossing[wait] = 0
+    turns = np.empty(max(slots, 1), dtype=np.int64)
     copied = 0
     for m in range(most + 1):
+        arrival = link_free_ns + m * copy_ns
         if m > 0:
-            if not every and link_free_ns + (m - 1) * copy_ns >= end_ns[m - 1]:
+            if not every and arrival - copy_ns >= end_ns[m - 1]:
                 break
             copied = m
-            arrival = link_free_ns + m * copy_ns
+            gpu, cpu = missing_gpu_ns[m - 1], missing_cpu_ns[m - 1]
             for wait in range(first_wait, late + 1):
-                work_ns[wait] += missing_gpu_ns[m - 1]
-                chain_ns[wait] = max(chain_ns[wait], arrival) + missing_gpu_ns[m - 1]
-                host_ns[wait] -= missing_cpu_ns[m - 1]
-                if m > slots:
-                    former = m - slots
-                    former_work_ns[wait] += missing_gpu_ns[former - 1]
-                    former_chain_ns[wait] = (
-                        max(former_chain_ns[wait], link_free_ns + former * copy_ns)
-                        + missing_gpu_ns[former - 1]
-                    )
-                    room_ns = arrival - copy_ns
+                work_ns[wait] += gpu
+                chain_ns[wait] = max(chain_ns[wait], arrival) + gpu
+                host_ns[wait] -= cpu
+            if m > slots:
+                former_gpu = missing_gpu_ns[m - slots - 1]
+                landed, room_ns = link_free_ns + (m - slots) * copy_ns, arrival - copy_ns
+                for wait in range(first_wait, late + 1):
+                    former_work_ns[wait] += former_gpu
+                    former_chain_ns[wait] = max(former_chain_ns[wait], landed) + former_gpu
                     smooth_ns[wait] = min(smooth_ns[wait], room_ns - former_work_ns[wait])
                     if former_chain_ns[wait] > room_ns:
                         smooth_ns[wait] = _NOTHING
-        best = -1
+        best_end, best_wait, best_demote = _EVER, first_wait, 0
         for wait in range(first_wait, late + 1):
+            work, chain, smooth = work_ns[wait], chain_ns[wait], smooth_ns[wait]
+            if chain >= best_end:
+                # Whoever waits for more ends no sooner.
+                break
             left = late - wait + missing - m
-            # The device's end falls and the host's rises with j: they cross at the first ``high`` where
-            # the device is not behind.
-            low, high = 0, hand_over
-            while low < high:
-                middle = (low + high) // 2
-                device, _ = _device(
-                    wait,
-                    m,
-                    kept_ns[middle],
-                    work_ns[wait],
-                    chain_ns[wait],
-                    smooth_ns[wait],
-                    late_arrival_ns,
-                    late_gpu_ns,
-                    missing_gpu_ns,
-                    copy_ns,
-                    link_free_ns,
-                    slot_free,
-                )
-                host = host_free_ns + host_ns[wait] + given_ns[middle] if left + middle > 0 else 0
-                if device <= host:
-                    high = middle
+            base_ns = host_free_ns + host_ns[wait]
+            if left > 0 and base_ns >= best_end:
+                continue
+            # The device's end falls and the host's rises with the number handed over: the layer ends earliest
+            # where they cross, or one before.
+            demote = max(crossing[wait] - 1, 0)
+            while True:
+                kept = kept_ns[demote]
+                if kept <= smooth:
+                    device = max(kept + work, chain)
                 else:
-                    low = middle + 1
-            for demote in range(max(0, high - 1), high + 1):
-                device, link = _device(
-                    wait,
-                    m,
-                    kept_ns[demote],
-                    work_ns[wait],
-                    chain_ns[wait],
-                    smooth_ns[wait],
-                    late_arrival_ns,
-                    late_gpu_ns,
-                    missing_gpu_ns,
-                    copy_ns,
-                    link_free_ns,
-                    slot_free,
-                )
-                host = host_free_ns + host_ns[wait] + given_ns[demote] if left + demote > 0 else 0
+                    device, _ = _in_turn(
+                        wait, m, kept, late_arrival_ns, late_gpu_ns, missing_gpu_ns, copy_ns, link_free_ns, turns
+                    )
+                host = base_ns + given_ns[demote] if left + demote > 0 else 0
                 end = max(device, host)
-                if best >= 0 and end >= end_ns[m]:
-                    continue
-                best = wait
-                end_ns[m] = end
-                waited[m] = wait
-                demoted[m] = demote
-                link_ns[m] = link
+                if end < best_end:
+                    best_end, best_wait, best_demote = end, wait, demote
+                if device <= host or demote >= hand_over:
+                    break
+                demote += 1
+            crossing[wait] = demote
         # The device may end as early with fewer handed over, which leaves the host less.
-        wait, low, high = waited[m], 0, demoted[m]
-        while low < high:
-            middle = (low + high) // 2
-            device, link = _device(
-                wait,
-                m,
-                kept_ns[middle],
-                work_ns[wait],
-                chain_ns[wait],
-                smooth_ns[wait],
-                late_arrival_ns,
-                late_gpu_ns,
-                missing_gpu_ns,
-                copy_ns,
-                link_free_ns,
-                slot_free,
-            )
-            if device <= end_ns[m]:
-                high = middle
-                link_ns[m] = link
+        work, chain, smooth = work_ns[best_wait], chain_ns[best_wait], smooth_ns[best_wait]
+        demote = best_demote
+        link = arrival
+        while True:
+            kept = kept_ns[demote]
+            if kept <= smooth:
+                device, link_here = max(kept + work, chain), arrival
             else:
-                low = middle + 1
-        demoted[m] = high
+                device, link_here = _in_turn(
+                    best_wait, m, kept, late_arrival_ns, late_gpu_ns, missing_gpu_ns, copy_ns, link_free_ns,
+                    turns,
+                )  # fmt: skip
+            if device > best_end:
+                break
+            best_demote, link = demote, link_here
+            if demote == 0:
+                break
+            demote -= 1
+        end_ns[m], waited[m], demoted[m], link_ns[m] = best_end, best_wait, best_demote, link
     return end_ns[: copied + 1], waited[: copied + 1], demoted[: copied + 1], link_ns[: copied + 1]
 
 
 @numba.njit(cache=True)
-def _device(
+def _in_turn(
     wait: int,
     copies: int,
     kept_ns: int,
-    work_ns: int,
-    chain_ns: int,
-    smooth_ns: int,
     late_arrival_ns: IntArray,
     late_gpu_ns: IntArray,
     missing_gpu_ns: IntArray,
@@ -205,10 +183,11 @@ def _device(
     link_free_ns: int,
     slot_free: IntArray,
 ) -> tuple[int, int]:
-    """End of the device's work and of the copies, with ``kept_ns`` of ready experts first."""
+    """End of the device's work and of the copies where copies wait for the slots of earlier ones.
+
+    ``kept_ns`` of ready experts run first; ``slot_free`` is room for one number per slot.
+    """
     slots = slot_free.shape[0]
-    if copies <= slots or kept_ns <= smooth_ns:
-        return max(kept_ns + work_ns, chain_ns, kept_ns), link_free_ns + copies * copy_ns
     device = kept_ns
     for rank in range(wait):
         device = max(device, late_arrival_ns[rank]) + late_gpu_ns[rank]
