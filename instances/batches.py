@@ -142,6 +142,11 @@ def popularity(trace: RoutingTrace, *, rows: npt.ArrayLike | None = None) -> Flo
     return shares
 
 
+def activations(trace: RoutingTrace) -> IntArray:
+    """How many tokens chose each expert, padding left out; int64 ``[layers, experts]``."""
+    return _counts(trace, np.flatnonzero(~trace.padding))
+
+
 def _runs(trace: RoutingTrace, phase: Phase, sequences: Sequence[int] | None) -> list[IntArray]:
     wanted = (trace.phase == phase) & ~trace.padding
     runs = []

@@ -22,6 +22,7 @@ from prescope.commands import (
     generate,
     inspect,
     instances,
+    placement,
     profile,
     record,
     routing_log,
@@ -51,6 +52,7 @@ app.command("export-log", short_help="Write a trace as a routing log.")(routing_
 app.command("train", short_help="Train a predictor on a trace.")(train.train)
 app.command("evaluate", short_help="Judge a predictor on recorded routing.")(evaluate.evaluate)
 app.command("profile", short_help="Measure this machine for a model.")(profile.profile)
+app.command("placement", short_help="Place experts for another engine.")(placement.placement)
 app.command("doctor", short_help="Say what this machine is fit for.")(doctor.doctor)
 app.command("inspect", short_help="Draw a plan or an executed step.")(inspect.inspect)
 

@@ -25,6 +25,7 @@ PAGES = (
     "docs/recording.md",
     "docs/benchmarking.md",
     "docs/doctor.md",
+    "docs/placement.md",
 )
 
 

@@ -51,6 +51,18 @@ class Solve(Strict):
     plan_path: str | None
 
 
+class Placement(Strict):
+    engine: Literal["ktransformers", "llama.cpp"]
+    source: str
+    path: str
+    layers: int
+    experts: int
+    experts_on_device: int
+    covered: float
+    arguments: list[str] | None
+    lost: list[str]
+
+
 class Export(Strict):
     instance: str
     path: str
@@ -263,6 +275,7 @@ DOCUMENTED = {
     "error": Failure,
     "solve": Solve,
     "export": Export,
+    "placement": Placement,
     "doctor": Doctor,
     "instances list": LibraryLine,
     "instances sets": SetLine,
