@@ -123,8 +123,6 @@ def _hot_list(
     if per_layer is not None:
         most = per_layer * layers
     elif share is not None:
-        if not 0 <= share <= 1:
-            raise ValueError(f"expected --share in [0, 1], got {share}")
         most = int(share * activations.size + 1e-9)
     else:
         most = min(fitting or 0, activations.size)
