@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from prescope.formulation.checks import require_int
 from prescope.formulation.cost_model import CostModel
-from prescope.formulation.demand import Demand
+from prescope.formulation.demand import Demand, PredictedDemand
 from prescope.formulation.instance import Instance, Tier
 from prescope.formulation.plan import Plan
 
@@ -31,6 +31,11 @@ class Horizon:
         residents of later steps have.
     slots, lookahead, tier, host_computes
         As for `Instance`.
+    predicted
+        What a predictor said of each step beforehand, one entry per step; empty where nothing was said.
+    history
+        Steps seen before, from which a rule may learn: sequences, each in order of time. None of them is
+        among the steps.
     """
 
     name: str
@@ -41,13 +46,24 @@ class Horizon:
     lookahead: int
     tier: Tier = Tier.RAM
     host_computes: bool = True
+    predicted: tuple[PredictedDemand, ...] = ()
+    history: tuple[tuple[Demand, ...], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "demands", tuple(self.demands))
+        object.__setattr__(self, "predicted", tuple(self.predicted))
+        object.__setattr__(self, "history", tuple(tuple(sequence) for sequence in self.history))
         require_int("number of steps", len(self.demands), 1)
         experts = {demand.experts for demand in self.demands}
         if len(experts) > 1:
             raise ValueError(f"expected as many experts in every step, got {sorted(experts)}")
+        if self.predicted and len(self.predicted) != self.steps:
+            raise ValueError(f"expected predictions of {self.steps} steps or none, got {len(self.predicted)}")
+        for demand in (demand for sequence in self.history for demand in sequence):
+            if demand.counts.shape != self.demands[0].counts.shape:
+                raise ValueError(
+                    f"expected history of the shape {self.demands[0].counts.shape}, got {demand.counts.shape}"
+                )
         for step in range(self.steps):
             # Whatever is wrong with a step is said in the words of an instance.
             checked = self.instance(step, self.residents)
@@ -81,11 +97,12 @@ class Horizon:
             tier=self.tier,
             host_computes=self.host_computes,
             link_ready_ns=link_ready_ns,
+            predicted=self.predicted[step] if self.predicted else None,
         )
 
     def part(self, first: int, last: int) -> Horizon:
         """The steps ``first .. last - 1`` alone, from the same residents."""
-        return replace(self, demands=self.demands[first:last])
+        return replace(self, demands=self.demands[first:last], predicted=self.predicted[first:last])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from prescope.formulation.evaluator import evaluate
@@ -44,6 +45,27 @@ def link_left_ns(schedule: Schedule) -> int:
     return max(0, max(ends, default=0) - schedule.makespan_ns)
 
 
+def horizon_schedules(horizon: Horizon, plan: HorizonPlan) -> Iterator[Schedule]:
+    """The schedule of every step, in order; each counts time from the start of its step.
+
+    Whether residents can have come where they are is `evaluate_horizon`'s to say.
+
+    Raises
+    ------
+    InfeasibleHorizonError
+        When there are not as many plans as steps.
+    InfeasiblePlanError
+        When the plan of a step does not fit it.
+    """
+    if len(plan.plans) != horizon.steps:
+        raise InfeasibleHorizonError(f"expected plans for {horizon.steps} steps, got {len(plan.plans)}")
+    link_ready_ns = 0
+    for step, (step_plan, residents) in enumerate(zip(plan.plans, plan.residents, strict=True)):
+        schedule = evaluate(horizon.instance(step, residents, link_ready_ns), step_plan)
+        yield schedule
+        link_ready_ns = link_left_ns(schedule)
+
+
 def evaluate_horizon(horizon: Horizon, plan: HorizonPlan) -> HorizonSchedule:
     """Evaluate every step on its own and check what is resident from one to the next.
 
@@ -73,13 +95,12 @@ def evaluate_horizon(horizon: Horizon, plan: HorizonPlan) -> HorizonSchedule:
         keys = frozenset((layer, expert) for layer, row in enumerate(residents) for expert in row)
         if times is not None:
             _check(horizon, step, keys, before, times, room)
-        instance = horizon.instance(step, residents, link_ready_ns)
-        schedule = evaluate(instance, step_plan)
+        schedule = evaluate(horizon.instance(step, residents, link_ready_ns), step_plan)
         step_ns.append(schedule.makespan_ns)
         link_ready_ns = link_left_ns(schedule)
         before, times = keys, swap_times(schedule, horizon.experts)
         copied_bytes += sum(horizon.costs.expert_bytes[copy.layer] for copy in step_plan.transfers)
-        rows, experts = instance.demand.counts.nonzero()
+        rows, experts = horizon.demands[step].counts.nonzero()
         active = set(zip(rows.tolist(), experts.tolist(), strict=True))
         uses += len(active)
         hits += len(active & keys)

@@ -1,12 +1,14 @@
 """The saved problems: schema, read and write, library, builders and generators."""
 
+from prescope.instances._json_file import file_format
 from prescope.instances.batches import BatchStep, decode_batches, popularity, prefill
 from prescope.instances.builders import build_instances
 from prescope.instances.cost_file import CostFile, read_costs, write_costs
 from prescope.instances.cost_provenance import CostProvenance, MachineDescription
 from prescope.instances.cost_series import MeasuredPoint, MeasuredSeries
 from prescope.instances.file_error import InstanceFileError
-from prescope.instances.horizon_file import HorizonFile, read_horizon, write_horizon
+from prescope.instances.horizon_file import HorizonFile, horizon_digest, read_horizon, write_horizon
+from prescope.instances.horizon_plan_file import HorizonPlanFile, read_horizon_plan, write_horizon_plan
 from prescope.instances.instance_file import InstanceFile, instance_digest, read_instance, write_instance
 from prescope.instances.library import (
     LibraryEntry,
@@ -20,6 +22,8 @@ from prescope.instances.library import (
 from prescope.instances.model_fingerprint import ModelFingerprint
 from prescope.instances.plan_file import PlanFile, read_plan, write_plan
 from prescope.instances.provenance import Bounds, Provenance
+from prescope.instances.recording import RecordedStep, Recording
+from prescope.instances.recording_file import read_recording, write_recording
 from prescope.instances.residents import choose_residents
 from prescope.instances.routing_trace import NOT_RECORDED, Phase, RoutingTrace, TraceMeta
 from prescope.instances.shallow_residents import favour_shallow
@@ -47,6 +51,7 @@ __all__ = [
     "CostFile",
     "CostProvenance",
     "HorizonFile",
+    "HorizonPlanFile",
     "InstanceFile",
     "InstanceFileError",
     "LibraryEntry",
@@ -58,6 +63,8 @@ __all__ = [
     "Phase",
     "PlanFile",
     "Provenance",
+    "RecordedStep",
+    "Recording",
     "RoutingRecipe",
     "RoutingTrace",
     "SyntheticSettings",
@@ -66,7 +73,9 @@ __all__ = [
     "choose_residents",
     "decode_batches",
     "favour_shallow",
+    "file_format",
     "fitted_recipe",
+    "horizon_digest",
     "instance_digest",
     "library_root",
     "library_sets",
@@ -77,8 +86,10 @@ __all__ = [
     "prefill",
     "read_costs",
     "read_horizon",
+    "read_horizon_plan",
     "read_instance",
     "read_plan",
+    "read_recording",
     "read_trace",
     "recipe_names",
     "synthetic_demand",
@@ -90,8 +101,10 @@ __all__ = [
     "verify_library",
     "write_costs",
     "write_horizon",
+    "write_horizon_plan",
     "write_index",
     "write_instance",
     "write_plan",
+    "write_recording",
     "write_trace",
 ]

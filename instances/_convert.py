@@ -57,13 +57,7 @@ def instance_record(instance: Instance) -> schema.InstanceRecord:
         tier=instance.tier.value,
         host_computes=instance.host_computes,
         link_ready_ns=instance.link_ready_ns,
-        predicted=None
-        if predicted is None
-        else schema.PredictedRecord(
-            source=predicted.source,
-            probabilities=predicted.probabilities.tolist(),
-            expected_tokens=predicted.expected_tokens.tolist(),
-        ),
+        predicted=None if predicted is None else predicted_record(predicted),
         prediction_ns=list(instance.prediction_ns) or UNSET,
     )
 
@@ -88,7 +82,8 @@ def instance_from_record(record: schema.InstanceRecord) -> Instance:
         predictions_ns = 0 if isinstance(record.prediction_ns, UnsetType) else sum(record.prediction_ns)
         _require_64_bits(costs, demand, record.link_ready_ns + predictions_ns)
     with at_field("instance.predicted"):
-        predicted = _predicted(record.predicted, layers, experts)
+        said = record.predicted
+        predicted = None if said is None else predicted_from_record(said, layers, experts)
     with at_field("instance.residents"):
         for layer, row in enumerate(record.residents):
             if row != sorted(set(row)):
@@ -146,9 +141,17 @@ def _curve(record: schema.LinearRecord | schema.TableRecord) -> TimeCurve:
     return TableTime(tokens=tuple(record.tokens), times_ns=tuple(record.times_ns))
 
 
-def _predicted(record: schema.PredictedRecord | None, layers: int, experts: int) -> PredictedDemand | None:
-    if record is None:
-        return None
+def predicted_record(predicted: PredictedDemand) -> schema.PredictedRecord:
+    """The record of predictions."""
+    return schema.PredictedRecord(
+        source=predicted.source,
+        probabilities=predicted.probabilities.tolist(),
+        expected_tokens=predicted.expected_tokens.tolist(),
+    )
+
+
+def predicted_from_record(record: schema.PredictedRecord, layers: int, experts: int) -> PredictedDemand:
+    """The predictions of a record; ``ValueError`` where they do not fit the shape."""
     for name in ("probabilities", "expected_tokens"):
         for table in getattr(record, name):
             if len(table) != layers:

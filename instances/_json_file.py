@@ -17,7 +17,13 @@ import msgspec
 
 from prescope.instances._atomic import atomic_file
 from prescope.instances._cost_schema import COSTS_FORMAT, CostDocument
-from prescope.instances._horizon_schema import HORIZON_FORMAT, HorizonDocument
+from prescope.instances._horizon_schema import (
+    HORIZON_FORMAT,
+    HORIZON_PLAN_FORMAT,
+    HorizonDocument,
+    HorizonPlanDocument,
+)
+from prescope.instances._recording_schema import RECORDING_FORMAT, RecordingDocument
 from prescope.instances._schema import (
     INSTANCE_FORMAT,
     LIBRARY_FORMAT,
@@ -31,7 +37,16 @@ from prescope.instances._schema import (
 from prescope.instances.file_error import InstanceFileError
 from prescope.instances.limits import MAX_FILE_BYTES, MAX_TEXT_BYTES, MAX_VALUES
 
-Document = TypeVar("Document", InstanceDocument, PlanDocument, LibraryDocument, CostDocument, HorizonDocument)
+Document = TypeVar(
+    "Document",
+    InstanceDocument,
+    PlanDocument,
+    LibraryDocument,
+    CostDocument,
+    HorizonDocument,
+    HorizonPlanDocument,
+    RecordingDocument,
+)
 Content = TypeVar("Content")
 
 _FORMATS: dict[type[Any], str] = {
@@ -40,6 +55,8 @@ _FORMATS: dict[type[Any], str] = {
     LibraryDocument: LIBRARY_FORMAT,
     CostDocument: COSTS_FORMAT,
     HorizonDocument: HORIZON_FORMAT,
+    HorizonPlanDocument: HORIZON_PLAN_FORMAT,
+    RecordingDocument: RECORDING_FORMAT,
 }
 _VERSIONS: dict[str, int] = {LIBRARY_FORMAT: LIBRARY_VERSION}
 _OLDER = "It was written by an older prescope: write it again with this one"
@@ -49,6 +66,8 @@ _READ_WITH = {
     LIBRARY_FORMAT: "list_library",
     COSTS_FORMAT: "read_costs",
     HORIZON_FORMAT: "read_horizon",
+    HORIZON_PLAN_FORMAT: "read_horizon_plan",
+    RECORDING_FORMAT: "read_recording",
 }
 _AT_FIELD = re.compile(r"^(?P<problem>.*?)(?: - at `(?P<field>.*)`)?$", re.DOTALL)
 # A refused value is quoted, and it may be as long as the file.
@@ -71,6 +90,27 @@ class _Header(msgspec.Struct):
 def digest(document: msgspec.Struct) -> str:
     """SHA-256 of the compact JSON of a document whose ``sha256`` is the empty text."""
     return hashlib.sha256(_encode(msgspec.structs.replace(document, sha256=""))).hexdigest()
+
+
+def file_format(path: str | os.PathLike[str]) -> str:
+    """What kind of file a ``.json`` or ``.json.gz`` file says it is, such as ``"prescope-horizon"``.
+
+    Nothing else of it is looked at.
+
+    Raises
+    ------
+    InstanceFileError
+        When it cannot be read, is too large, is no JSON, or is none of prescope's kinds.
+    """
+    text = _text(Path(path))
+    if len(text) > MAX_TEXT_BYTES:
+        _refuse_size(path, len(text))
+    found = _decode(path, text, _Header, _DAMAGED).format
+    if not isinstance(found, str) or found not in _READ_WITH:
+        got = repr(found[:40]) if isinstance(found, str) else "no such text"
+        problem = f"expected one of {', '.join(_READ_WITH)}, got {got}"
+        raise InstanceFileError(path, "format", problem, "Name a file that prescope wrote")
+    return found
 
 
 def read_json(

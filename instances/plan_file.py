@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from prescope.formulation import Instance, LayerPlan, Plan, PlanInfo, Transfer
+from prescope.formulation import Instance, Plan
 from prescope.instances import _schema as schema
 from prescope.instances._convert import at_field
 from prescope.instances._json_file import digest, read_json, write_json
+from prescope.instances._plan_convert import plan_from_record, plan_record
 from prescope.instances.instance_file import instance_digest
 
 
@@ -68,44 +69,18 @@ def write_plan(path: str | os.PathLike[str], plan: Plan, instance: Instance) -> 
 
 
 def _express(file: PlanFile) -> schema.PlanDocument:
-    plan, info = file.plan, file.plan.info
     document = schema.PlanDocument(
         format=schema.PLAN_FORMAT,
         version=schema.VERSION,
         sha256="",
         instance_name=file.instance_name,
         instance_sha256=file.instance_sha256,
-        plan=schema.PlanRecord(
-            layers=[schema.LayerRecord(gpu=list(layer.gpu), cpu=list(layer.cpu)) for layer in plan.layers],
-            transfers=[
-                schema.TransferRecord(copy.layer, copy.expert, copy.slot, copy.gate)
-                for copy in plan.transfers
-            ],
-            info=schema.PlanInfoRecord(
-                method=info.method,
-                parameters=list(info.parameters),
-                seed=info.seed,
-                makespan_ns=info.makespan_ns,
-                lower_bound_ns=info.lower_bound_ns,
-                time_ns=info.time_ns,
-            ),
-        ),
+        plan=plan_record(file.plan),
     )
     return msgspec.structs.replace(document, sha256=digest(document))
 
 
 def _understand(document: schema.PlanDocument) -> PlanFile:
-    record = document.plan
-    with at_field("plan.transfers"):
-        transfers = tuple(
-            Transfer(layer=copy.layer, expert=copy.expert, slot=copy.slot, gate=copy.gate)
-            for copy in record.transfers
-        )
     with at_field("plan"):
-        info = msgspec.structs.asdict(record.info)
-        plan = Plan(
-            layers=tuple(LayerPlan(gpu=tuple(layer.gpu), cpu=tuple(layer.cpu)) for layer in record.layers),
-            transfers=transfers,
-            info=PlanInfo(**{**info, "parameters": tuple(record.info.parameters)}),
-        )
+        plan = plan_from_record(document.plan)
     return PlanFile(plan=plan, instance_name=document.instance_name, instance_sha256=document.instance_sha256)

@@ -1,15 +1,32 @@
 """Tiny random horizons from a seed."""
 
+from dataclasses import replace
+
 import numpy as np
 from tiny_instances import make_instance, seeded
 
-from prescope.formulation import Demand
+from prescope.formulation import Demand, PredictedDemand
 from prescope.formulation.horizon import Horizon
 from prescope.solver import Limits, get_method
 
 
 def plan_step(instance):
     return get_method("dp-fast").plan(instance, limits=Limits(), seed=0, hint=None).plan
+
+
+def with_knowledge(horizon, seed=0):
+    """The horizon with predictions that are right about most experts, and its steps reversed as history."""
+    rng = np.random.default_rng(seed)
+    predicted = []
+    for demand in horizon.demands:
+        expected = np.repeat(demand.counts[None].astype(np.float64), 2, axis=0)
+        expected *= rng.random(expected.shape) < 0.8
+        predicted.append(
+            PredictedDemand(
+                probabilities=np.minimum(expected, 1.0), expected_tokens=expected, source="a test"
+            )
+        )
+    return replace(horizon, predicted=tuple(predicted), history=(horizon.demands[::-1],))
 
 
 def tiny_horizon(seed, steps, **limits):
