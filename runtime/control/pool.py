@@ -12,6 +12,8 @@ from prescope.runtime.control.residency import Residency
 Key = tuple[int, int]
 """Layer and expert."""
 
+NOBODY = -1
+
 
 class RowPool:
     """Contents of all rows, and the rule by which they are given up.
@@ -22,48 +24,59 @@ class RowPool:
         Number of rows, at least 1.
     residency
         Scores the contents.
+
+    Attributes
+    ----------
+    owners
+        ``layer * experts + expert`` of each row's content, -1 where it is empty; int64 ``[rows]``.
+    places
+        Row of each expert, -1 without one; int64 ``[layers, experts]``.
+    trust_ns
+        What reads ahead promised to save and what they did save, both fading; float64 ``[2]``.
+    pushed_out
+        Who was given up for a read ahead that nobody needed; bool ``[layers, experts]``.
     """
 
     def __init__(self, rows: int, residency: Residency) -> None:
         if rows < 1:
             raise ValueError(f"expected at least 1 row, got {rows}")
         self.residency = residency
-        self._owners: list[Key | None] = [None] * rows
-        # The owners once more, as arrays to search; -1 where a row is empty.
-        self._layers = np.full(rows, -1, dtype=np.int64)
-        self._experts = np.full(rows, -1, dtype=np.int64)
-        self._row_of: dict[Key, int] = {}
+        self.owners = np.full(rows, NOBODY, dtype=np.int64)
+        self.places = np.full(residency.scores(0).shape, NOBODY, dtype=np.int64)
+        self.trust_ns: FloatArray = np.zeros(2)
+        self.pushed_out = np.zeros(self.places.shape, dtype=np.bool_)
 
     def __len__(self) -> int:
-        return len(self._owners)
+        return int(self.owners.shape[0])
 
     def row_of(self, key: Key) -> int | None:
         """Row that holds an expert, or ``None``."""
-        return self._row_of.get(key)
+        row = int(self.places[key])
+        return None if row == NOBODY else row
 
     def owner(self, row: int) -> Key | None:
         """Expert that a row holds, or ``None``."""
-        return self._owners[row]
+        key = int(self.owners[row])
+        return None if key == NOBODY else divmod(key, int(self.places.shape[1]))
 
     def experts_of(self, layer: int) -> list[int]:
-        """Experts of a layer that have a row."""
-        return [expert for owner, expert in self._row_of if owner == layer]
+        """Experts of a layer that have a row, ascending."""
+        held: list[int] = np.flatnonzero(self.places[layer] != NOBODY).tolist()
+        return held
 
     def put(self, row: int, key: Key) -> None:
         """Give a row to an expert; whoever held it loses it."""
-        previous = self._owners[row]
+        previous = self.owner(row)
         if previous is not None:
-            del self._row_of[previous]
-        self._owners[row] = key
-        self._layers[row], self._experts[row] = key
-        self._row_of[key] = row
+            self.places[previous] = NOBODY
+        self.owners[row] = key[0] * self.places.shape[1] + key[1]
+        self.places[key] = row
 
     def forget(self) -> None:
         """Believe nothing about any row."""
-        self._owners = [None] * len(self._owners)
-        self._row_of.clear()
-        self._layers.fill(-1)
-        self._experts.fill(-1)
+        self.owners.fill(NOBODY)
+        self.places.fill(NOBODY)
+        self.pushed_out.fill(False)
 
     def victim(
         self, layer: int, scores: FloatArray, barred: Collection[Key], *, below: float = np.inf
@@ -82,13 +95,14 @@ class RowPool:
             Only rows whose content is worth less than this.
         """
         quota = self.residency.quota(len(self))
-        own_only = quota is not None and int((self._layers == layer).sum()) >= quota
-        empty = self._layers < 0
+        layers = np.where(self.owners == NOBODY, NOBODY, self.owners // self.places.shape[1])
+        own_only = quota is not None and int((layers == layer).sum()) >= quota
+        empty = self.owners == NOBODY
         if not own_only and empty.any():
             return int(empty.argmax())
-        worth = np.where(empty, np.inf, scores[self._layers, self._experts])
-        worth[[row for row in map(self._row_of.get, barred) if row is not None]] = np.inf
+        worth = np.where(empty, np.inf, scores.reshape(-1)[self.owners])
+        worth[[row for row in map(self.row_of, barred) if row is not None]] = np.inf
         if own_only:
-            worth[self._layers != layer] = np.inf
+            worth[layers != layer] = np.inf
         row = int(worth.argmin())
         return row if worth[row] < below else None

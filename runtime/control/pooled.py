@@ -7,19 +7,19 @@ import numpy as np
 from prescope.formulation import CostModel, Demand, Instance, LayerPlan, Plan, PlanInfo, Tier, Transfer
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.runtime.control.pool import Key, RowPool
-from prescope.runtime.control.prediction_lane import Forecaster
+from prescope.runtime.control.prediction_lane import Forecaster, PredictionLane
+from prescope.runtime.control.read_rules import FADE, read_rules
 from prescope.runtime.control.tables import CostTables
 from prescope.runtime.control.wave import Wave
 from prescope.solver.online import GatePolicy, GateState, LayerForecast
-
-# Least probability of use at which an expert is brought ahead. Below it a copy hides hardly anything and
-# mostly costs: on routing of 12 layers, 32 experts and top 4, planned steps take the same time with 10 to
-# 40 % fewer copies.
-_WORTH_BRINGING = 0.3
+from prescope.solver.online.reads import plan_reads
 
 
 class PooledStep:
     """Controls one step over a pool of rows.
+
+    Policy ``expected`` plans its reads by `prescope.solver.online.reads`, as the link has all missing experts
+    to read here; every other policy decides as anywhere else, and only what is likely enough is read ahead.
 
     Parameters
     ----------
@@ -37,6 +37,10 @@ class PooledStep:
         Real tokens of the step.
     experts
         Experts per layer.
+    prediction_ns
+        As for `prescope.formulation.Instance`.
+    reach
+        Farthest horizon that ``forecast`` can answer; ``None`` is any.
     """
 
     def __init__(
@@ -50,12 +54,21 @@ class PooledStep:
         forecast: Forecaster,
         tokens: int,
         experts: int,
+        prediction_ns: tuple[int, ...] = (),
+        reach: int | None = None,
     ) -> None:
         self._costs, self._tables, self._pool = costs, tables, pool
-        self._lookahead, self._policy, self._forecast = lookahead, policy, forecast
+        self._lookahead, self._policy = lookahead, policy
+        self._rules = read_rules(policy)
+        ahead = policy.horizon(lookahead if reach is None else min(lookahead, reach))
+        self._forecasts = PredictionLane(forecast, layers=costs.layers, reach=ahead)
+        self._prediction_ns = prediction_ns
         self._tokens = tokens
         self._link_ns = 0
         self._layer_end_ns = 0
+        self._host_free_ns = 0
+        self._promise_ns: dict[Key, float] = {}
+        self._displaced: dict[Key, Key] = {}
         self._arrival_ns: dict[Key, int] = {}
         self._counts = np.zeros((costs.layers, experts), dtype=np.int64)
         self._likely = np.zeros((costs.layers, experts))
@@ -72,7 +85,7 @@ class PooledStep:
         """Issue what the forecasts of the first layers ask for before the first gate."""
         state = self._state(-1, np.zeros(self._counts.shape[1], dtype=np.int64), 0)
         wishes = self._policy.decide(state).prefetch if state.future else ()
-        return Wave(layer=-1, plan=LayerPlan(), copies=self._prefetch(-1, wishes, 0, self._dense_ns(0)))
+        return Wave(layer=-1, plan=LayerPlan(), copies=self._prefetch(state, wishes, 0, self._dense_ns(0)))
 
     def gate(self, layer: int, counts: IntArray) -> Wave:
         """Decide ``layer``, the next one in order, from its true counts.
@@ -89,15 +102,20 @@ class PooledStep:
         gate_ns = self._layer_end_ns + self._dense_ns(layer)
         copied = {expert for owner, expert in self._arrival_ns if owner == layer}
         self._held.append(tuple(sorted(set(self._pool.experts_of(layer)) - copied)))
-        decision = self._policy.decide(self._state(layer, counts, gate_ns))
+        state = self._state(layer, counts, gate_ns)
+        decision = self._policy.decide(state)
+        if self._rules.guard:
+            self._settle(layer, gate_ns)
         copies = self._run_layer(layer, decision.gpu, gate_ns)
         next_gate_ns = self._layer_end_ns
         if layer + 1 < self._costs.layers:
             next_gate_ns += self._dense_ns(layer + 1)
-        copies += self._prefetch(layer, decision.prefetch, gate_ns, next_gate_ns)
+        copies += self._prefetch(state, decision.prefetch, gate_ns, next_gate_ns)
         plan = LayerPlan(gpu=decision.gpu)
         self._layers.append(plan)
-        return Wave(layer=layer, plan=plan, copies=copies)
+        prediction_ns = self._prediction_of(layer)
+        predict = self._forecasts.announce(layer, self._host_free_ns) if prediction_ns else None
+        return Wave(layer=layer, plan=plan, copies=copies, prediction_ns=prediction_ns, predict=predict)
 
     def finish(self) -> tuple[Instance, Plan]:
         """The decided step: what the pool held counts as resident, its rows as slots."""
@@ -110,6 +128,7 @@ class PooledStep:
             lookahead=self._lookahead,
             tier=Tier.DISK,
             host_computes=False,
+            prediction_ns=self._prediction_ns,
         )
         plan = Plan(
             layers=tuple(self._layers),
@@ -117,6 +136,9 @@ class PooledStep:
             info=PlanInfo(method=self._policy.name, makespan_ns=self._layer_end_ns),
         )
         return instance, plan
+
+    def _prediction_of(self, layer: int) -> int:
+        return self._prediction_ns[layer] if self._prediction_ns else 0
 
     def _dense_ns(self, layer: int) -> int:
         return self._costs.dense_ns(layer, self._tokens)
@@ -139,20 +161,19 @@ class PooledStep:
             # One row always stays with the layer at hand.
             free_slots=max(0, rows - 1 - len(self._waiting(layer))),
             host_computes=False,
-            future=self._future(layer),
+            future=self._future(layer, gate_ns),
         )
 
-    def _future(self, layer: int) -> tuple[LayerForecast, ...]:
-        ahead = min(self._policy.horizon(self._lookahead), self._costs.layers - 1 - layer)
+    def _future(self, layer: int, gate_ns: int) -> tuple[LayerForecast, ...]:
+        if layer < 0 or not self._prediction_of(layer):
+            self._forecasts.now(layer)
         forecasts = []
         worthwhile = False
-        for horizon in range(1, ahead + 1):
-            target = layer + horizon
-            forecast = self._forecast(layer, horizon)
+        for target, forecast in enumerate(self._forecasts.at(layer, gate_ns), start=layer + 1):
             self._likely[target] = forecast.probability
             held = np.zeros(self._counts.shape[1], dtype=np.bool_)
             held[self._pool.experts_of(target)] = True
-            worthwhile |= bool((forecast.probability[~held] >= _WORTH_BRINGING).any())
+            worthwhile |= bool((forecast.probability[~held] >= self._rules.least).any())
             copy_ns = self._costs.copy_ns(target)
             gpu_ns, _ = self._tables.expected_ns(target, forecast, batch_tokens=self._tokens)
             forecasts.append(
@@ -210,20 +231,35 @@ class PooledStep:
             gpu_ns = max(gpu_ns, self._arrival_ns.get(key, 0)) + int(times[expert])
             computed_ns[key] = gpu_ns
         self._layer_end_ns = gpu_ns
+        self._host_free_ns = max(gate_ns, self._host_free_ns) + self._prediction_of(layer)
+        if layer + 1 == self._costs.layers:
+            # A step is over when its last prediction is.
+            self._layer_end_ns = max(self._layer_end_ns, self._host_free_ns)
         return tuple(copies)
 
     def _prefetch(
-        self, layer: int, wishes: tuple[tuple[int, int], ...], gate_ns: int, next_gate_ns: int
+        self, state: GateState, wishes: tuple[tuple[int, int], ...], gate_ns: int, next_gate_ns: int
     ) -> tuple[Transfer, ...]:
+        layer = state.layer
+        if self._rules.planned:
+            wishes = self._planned(state) if state.future else ()
+        trusted = self._pool.trust_ns[1] >= self._rules.guard * self._pool.trust_ns[0]
         copies: list[Transfer] = []
         scores = self._scores(layer)
         current = {(layer, expert) for expert in (self._layers_gpu(layer))}
+        link_ns = max(self._link_ns, gate_ns)
         for ahead, expert in wishes:
             key = (layer + ahead, expert)
-            if self._likely[key] < _WORTH_BRINGING:
+            if self._likely[key] < self._rules.least:
                 continue
-            if max(self._link_ns, gate_ns) >= next_gate_ns:
+            if link_ns >= next_gate_ns:
                 break
+            promise_ns = float(self._likely[key]) * self._costs.copy_ns(key[0])
+            if not trusted:
+                # Wishes are watched, not granted.
+                self._promise_ns[key] = promise_ns
+                link_ns += self._costs.copy_ns(key[0])
+                continue
             # Rows of the running layer are left alone: they may still be read when the copy starts.
             barred = self._waiting(layer) | current
             if len(self._pool) - len(self._waiting(layer)) < 2:
@@ -231,8 +267,65 @@ class PooledStep:
             row = self._pool.victim(key[0], scores, barred, below=float(scores[key]))
             if row is None:
                 continue
+            displaced = self._pool.owner(row)
+            if displaced is not None:
+                self._displaced[key] = displaced
+            self._promise_ns[key] = promise_ns
             copies.append(self._copy(key, row, layer, gate_ns))
+            link_ns = self._link_ns
         return tuple(copies)
+
+    def _planned(self, state: GateState) -> tuple[tuple[int, int], ...]:
+        """Reads ahead of policy ``expected`` once the layer's own are under way."""
+        future = state.future
+        room = len(future) * self._counts.shape[1]
+        ahead, experts = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+        found = plan_reads(
+            np.array([layer.probability for layer in future], dtype=np.float64),
+            np.array([layer.gpu_ns for layer in future], dtype=np.float64),
+            np.array([layer.held for layer in future], dtype=np.bool_),
+            np.array([layer.dense_ns for layer in future], dtype=np.int64),
+            np.array([layer.copy_ns for layer in future], dtype=np.int64),
+            float(self._layer_end_ns - self._link_ns),
+            max(0, len(self._pool) - 1 - len(self._waiting(state.layer))),
+            self._rules.spread,
+            self._rules.least,
+            ahead,
+            experts,
+        )
+        return tuple(zip(ahead[:found].tolist(), experts[:found].tolist(), strict=True))
+
+    def _settle(self, layer: int, gate_ns: int) -> None:
+        """Compare what reads ahead of the layer promised with what they save, or would have."""
+        copy_ns = self._costs.copy_ns(layer)
+        pool, late_ns = self._pool, max(0, self._link_ns - gate_ns)
+        promised = kept = 0.0
+        in_vain = missing = False
+        for expert, count in enumerate(self._counts[layer].tolist()):
+            key = (layer, expert)
+            promise_ns = self._promise_ns.get(key, 0.0)
+            arrival_ns = self._arrival_ns.get(key)
+            held = pool.row_of(key) is not None
+            if promise_ns > 0.0 and (arrival_ns is not None or not held):
+                promised += promise_ns
+                if count and arrival_ns is not None:
+                    kept += copy_ns - max(0, arrival_ns - gate_ns)
+                elif count:
+                    kept += copy_ns
+                elif arrival_ns is not None:
+                    in_vain |= arrival_ns > gate_ns
+                    displaced = self._displaced.get(key)
+                    if displaced is not None:
+                        pool.pushed_out[displaced] = True
+            if count:
+                missing |= not held
+                if pool.pushed_out[key] and not held:
+                    kept -= copy_ns
+                pool.pushed_out[key] = False
+        if in_vain and missing:
+            kept -= late_ns
+        pool.trust_ns[0] = pool.trust_ns[0] * FADE + promised
+        pool.trust_ns[1] = pool.trust_ns[1] * FADE + kept
 
     def _layers_gpu(self, layer: int) -> IntArray:
         return self._counts[layer].nonzero()[0] if layer >= 0 else np.zeros(0, dtype=np.int64)
