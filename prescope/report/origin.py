@@ -14,6 +14,7 @@ class Origin(StrEnum):
     DENSE = "dense"
     RESIDENT = "resident"
     PREFETCHED = "prefetched"
+    LATE = "late prefetch"
     ON_DEMAND = "on demand"
     HOST = "cpu"
     PREDICTION = "prediction"
@@ -29,9 +30,10 @@ class MarkedTask:
     task
         The task.
     origin
-        A copy that began before its layer's gate is prefetched, one that began at it or later is on demand,
-        one whose expert the device does not compute afterwards is unused (a wasted prefetch, or one for a
-        later step). A computation has the origin of its weights.
+        A copy that began before its layer's gate is prefetched, or late when it was still under way at the
+        gate; one that began at the gate or later is on demand; one whose expert the device does not compute
+        afterwards is unused (a wasted prefetch, or one for a later step). A computation has the origin of its
+        weights.
     """
 
     task: Task
@@ -41,12 +43,12 @@ class MarkedTask:
 def mark(schedule: Schedule) -> tuple[MarkedTask, ...]:
     """Mark every task of a schedule with its origin, in the schedule's order."""
     gate_ns = {task.layer: task.end_ns for task in schedule.tasks if task.kind is TaskKind.DENSE}
-    copies: dict[tuple[int, int | None], int] = {}
+    copies: dict[tuple[int, int | None], Task] = {}
     used: dict[tuple[int, int | None], int] = {}
     for task in schedule.tasks:
         key = task.layer, task.expert
         if task.kind is TaskKind.COPY:
-            copies.setdefault(key, task.start_ns)
+            copies.setdefault(key, task)
         elif task.kind is TaskKind.COMPUTE and task.lane is Lane.GPU and task.slot is not None:
             used[key] = task.start_ns
 
@@ -63,9 +65,13 @@ def mark(schedule: Schedule) -> tuple[MarkedTask, ...]:
         if task.kind is TaskKind.COMPUTE and task.slot is None:
             return Origin.RESIDENT
         # A copy of an earlier step is not in this schedule, and was ahead of everything in it.
-        if key not in copies or copies[key] < gate_ns.get(task.layer, copies[key]):
+        if key not in copies:
             return Origin.PREFETCHED
-        return Origin.ON_DEMAND
+        copy = copies[key]
+        gate = gate_ns.get(task.layer, copy.start_ns)
+        if copy.start_ns >= gate:
+            return Origin.ON_DEMAND
+        return Origin.PREFETCHED if copy.end_ns <= gate else Origin.LATE
 
     return tuple(MarkedTask(task=task, origin=origin(task)) for task in schedule.tasks)
 

@@ -33,10 +33,14 @@ class TraceFile:
         By name, for example ``"planned"`` and ``"executed"``.
     notes
         Text pairs: where it comes from.
+    dilation, began_unix_ns
+        As in `prescope.instances.RecordedStep`; ``None`` in virtual time.
     """
 
     schedules: dict[str, Schedule]
     notes: dict[str, str]
+    dilation: float = 1.0
+    began_unix_ns: int | None = None
 
 
 def trace_document(

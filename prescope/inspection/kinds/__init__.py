@@ -1,0 +1,1 @@
+"""How each kind of file becomes a view, one module a kind."""
