@@ -4,16 +4,17 @@ from __future__ import annotations
 
 
 class Held:
-    """What a slot holds: which expert, the copy that brings it, and the computation that read it.
+    """What a slot holds: which expert in which row, the copy that brings it, the computation that read it.
 
     The copy is ``None`` once its step is over: what outlives a step is there before the next one starts.
     """
 
-    __slots__ = ("copy", "expert", "layer", "reader")
+    __slots__ = ("copy", "expert", "layer", "reader", "row")
 
-    def __init__(self, layer: int, expert: int, copy: int) -> None:
+    def __init__(self, layer: int, expert: int, copy: int, row: int | None = None) -> None:
         self.layer = layer
         self.expert = expert
+        self.row = row
         self.copy: int | None = copy
         self.reader: int | None = None
 

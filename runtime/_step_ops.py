@@ -38,6 +38,7 @@ class StepOps:
         waits: tuple[int | None, ...] = (),
         expert: int | None = None,
         slot: int | None = None,
+        row: int | None = None,
         reads: tuple[str, ...] = (),
         writes: tuple[str, ...] = (),
         size_bytes: int = 0,
@@ -69,6 +70,7 @@ class StepOps:
             layer=layer,
             expert=expert,
             slot=slot,
+            row=row,
             waits=needed,
             reads=reads,
             writes=writes,
@@ -80,3 +82,7 @@ class StepOps:
         self._streams.append(stream)
         self.last[stream] = id
         return op
+
+    def done_after(self, waits: tuple[int | None, ...], stream: int) -> int:
+        """How many operations of a stream are certainly done once all of some operations are."""
+        return max((self._clocks[wait][stream] for wait in waits if wait is not None), default=0)

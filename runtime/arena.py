@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from prescope.formulation import format_bytes
 from prescope.runtime.errors import PlanError
+from prescope.runtime.places import resident_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,7 +27,8 @@ class DeviceArena:
     residents
         Per layer, the experts with a row of their own.
     slots
-        Number of buffers, each large enough for the largest expert wherever the store places it.
+        Number of buffers, each large enough for the largest expert wherever the store places it. Slots and
+        residents may exchange rows (`prescope.runtime.places`) where all experts have one size.
     budget_bytes
         Memory allowed; ``None`` for no limit.
 
@@ -73,11 +75,18 @@ class DeviceArena:
                 for at, expert in enumerate(row):
                     store.read(layer, expert, self._residents[layer][at])
         self._row_of = [{expert: row for row, expert in enumerate(experts)} for experts in residents]
+        self.contents = tuple((row, *key) for key, row in resident_rows(residents, self.slots).items())
+        self._more = [self._residents[layer][self._row_of[layer][expert]] for _, layer, expert in self.contents]
 
     @property
     def slots(self) -> int:
         """Number of slots."""
         return int(self._slots.shape[0])
+
+    @property
+    def rows(self) -> int:
+        """Number of rows: first those of the slots, then those of the residents in order."""
+        return self.slots + len(self._more)
 
     def is_resident(self, layer: int, expert: int) -> bool:
         """Whether an expert has a row of its own."""
@@ -97,16 +106,23 @@ class DeviceArena:
         return self._residents[layer][row]
 
     def slot_row(self, slot: int, layer: int, expert: int) -> Tensor:
-        """The part of a slot that an expert fills, flat ``[elements]``."""
-        return self._store.place(layer, expert, self._slots[slot])
+        """The part of a slot, or of another row by its number, that an expert fills, flat ``[elements]``."""
+        return self._store.place(layer, expert, self._row(slot))
+
+    def load(self, row: int, layer: int, expert: int) -> None:
+        """Read an expert into a row, at once."""
+        self._store.read(layer, expert, self.slot_row(row, layer, expert))
 
     def device_row(self, layer: int, expert: int, slot: int | None) -> Tensor:
-        """Where a computation on the device reads: its slot, or the resident's row where there is none."""
+        """Where a computation on the device reads: its slot or row, or the resident's own where none is named."""
         return self.resident_row(layer, expert) if slot is None else self.slot_row(slot, layer, expert)
 
     def poison(self, slot: int) -> None:
-        """Fill a slot with NaN."""
-        self._slots[slot].fill_(float("nan"))
+        """Fill a slot, or another row by its number, with NaN."""
+        self._row(slot).fill_(float("nan"))
+
+    def _row(self, row: int) -> Tensor:
+        return self._slots[row] if row < self.slots else self._more[row - self.slots]
 
 
 def arena_bytes(store: ExpertStore, *, residents: Sequence[Sequence[int]], slots: int) -> int:

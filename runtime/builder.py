@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from prescope.formulation import CostModel
 from prescope.runtime._contents import Contents, Held
+from prescope.runtime._exchanges import Exchanges
 from prescope.runtime._step_ops import CALLER, CPU, GPU, LINK, StepOps
 from prescope.runtime.errors import PlanError
 from prescope.runtime.program import Op, OpKind, Program, slot_place
@@ -54,6 +55,9 @@ class ProgramBuilder:
     carry
         Slots keep their contents across steps: a pool of rows. A step then ends with its last copy, so that
         all contents are there when the next one starts.
+    exchange
+        Residents may give their rows to experts that were brought into slots (`wave`); all rows must be of
+        one size then.
     """
 
     def __init__(
@@ -66,7 +70,10 @@ class ProgramBuilder:
         host_computes: bool = True,
         allow_late: bool = False,
         carry: bool = False,
+        exchange: bool = False,
     ) -> None:
+        if carry and exchange:
+            raise PlanError("expected a pool of rows or residents that exchange rows, got both")
         if len(residents) != costs.layers:
             raise PlanError(f"expected residents for {costs.layers} layers, got {len(residents)}")
         for layer, row in enumerate(residents):
@@ -80,6 +87,7 @@ class ProgramBuilder:
         self._host_computes = host_computes
         self._allow_late = allow_late
         self._residents = tuple(frozenset(row) for row in residents)
+        self._exchanges = Exchanges(residents, slots) if exchange else None
         self._slot_name = tuple((slot_place(slot),) for slot in range(slots))
         self._contents = Contents(slots, carry=carry)
         self._handed_over = tuple(slot_place(slot) for slot in range(slots)) if carry else ()
@@ -106,10 +114,14 @@ class ProgramBuilder:
         """
         self._require("begin_step")
         self._initial = self._contents.begin_step()
+        taken_over = self._handed_over
+        if self._exchanges is not None:
+            taken_over = self._exchanges.begin_step(self._step)
+            self._initial = self._exchanges.initial
         self._step = StepOps()
         self._last_on_host = None
         self._gate_tokens = batch_tokens
-        self._step.add(OpKind.FORK, CALLER, wave=-1, layer=-1, writes=self._handed_over)
+        self._step.add(OpKind.FORK, CALLER, wave=-1, layer=-1, writes=taken_over)
         for copy in copies:
             self._copy(-1, CopyRequest(*copy), ())
         self._expected = "dense 0"
@@ -144,6 +156,7 @@ class ProgramBuilder:
         gpu: Sequence[tuple[int, int]] = (),
         cpu: Sequence[tuple[int, int]] = (),
         copies: Sequence[tuple[int, int, int]] = (),
+        exchanges: Sequence[tuple[int, int]] = (),
         prediction_ns: int = 0,
     ) -> tuple[Op, ...]:
         """What is decided at the gate of a layer.
@@ -156,6 +169,9 @@ class ProgramBuilder:
             ``(layer, expert, slot)`` of the copies to be made from now on, in link order, for this layer and
             later ones. A slot may be taken over once its expert is computed or its layer's gate has passed
             without using it.
+        exchanges
+            ``(expert, victim)``: an expert of this layer that is in a slot by now, or that is brought into one at
+            this gate, takes the row of a resident that is not computed at this gate, from the next step on.
         prediction_ns
             Length of the prediction that the host makes after its experts; 0 for none.
 
@@ -168,7 +184,8 @@ class ProgramBuilder:
         ------
         PlanError
             Unknown layer, expert or slot; a copy that is missing, repeated, of a resident or too late; a slot
-            that is still needed; an expert computed twice; host work where the host cannot compute.
+            that is still needed; an expert computed twice; host work where the host cannot compute; an
+            exchange of what is not there.
         """
         self._require(f"wave {layer}")
         self._check_computes(layer, gpu, cpu)
@@ -179,6 +196,7 @@ class ProgramBuilder:
         for index, copy in enumerate(pending):
             if copy.layer == layer and self.slot_of(layer, copy.expert) is None:
                 brought.setdefault(copy.expert, index)
+        self._announce(layer, exchanges, [*brought, *needed], [expert for expert, _ in gpu])
         issued = 0
         dense = self._step.last[CALLER]
         for expert, tokens in gpu:
@@ -193,6 +211,7 @@ class ProgramBuilder:
         for expert, tokens in cpu:
             duration = self._costs.cpu_ns(layer, tokens)
             self._last_on_host = self._compute(layer, expert, None, CPU, (dense,), duration).id
+        self._make_exchanges(layer)
         if prediction_ns:
             self._step.add(
                 OpKind.PREDICT, CPU, wave=layer, layer=layer, waits=(dense,), predicted_ns=prediction_ns
@@ -211,13 +230,18 @@ class ProgramBuilder:
         self._require("end_step")
         self._expected = "begin_step"
         last, carry = self._step.last, self._contents.carry
+        waits = [last[GPU], last[CPU], last[LINK] if carry else None]
         handed_on = tuple(self._slot_name[slot][0] for slot in self._contents.filled() if carry)
+        if self._exchanges is not None:
+            self._residents = tuple(map(frozenset, self._exchanges.places.residents()))
+            waits += self._exchanges.landing
+            handed_on = self._exchanges.handed_on(self._step, waits)
         return self._step.add(
             OpKind.JOIN,
             CALLER,
             wave=self._layers,
             layer=self._layers,
-            waits=(last[GPU], last[CPU], last[LINK] if carry else None),
+            waits=tuple(waits),
             reads=_OUTPUTS + handed_on,
         )
 
@@ -226,6 +250,34 @@ class ProgramBuilder:
         self._contents.forget()
         self._initial = ()
         self._expected = "begin_step"
+
+    def recover(self, lost: Collection[int]) -> tuple[tuple[int, int, int], ...]:
+        """After `abort_step`, where rows are exchanged: have the residents of the step's start again.
+
+        Parameters
+        ----------
+        lost
+            Rows that may still be written.
+
+        Returns
+        -------
+        tuple[tuple[int, int, int], ...]
+            ``(row, layer, expert)`` of those that must be read into their rows again.
+        """
+        if self._exchanges is None:
+            return ()
+        again = self._exchanges.recover(self._step, lost)
+        self._residents = tuple(map(frozenset, self._exchanges.places.residents()))
+        self._step = StepOps()
+        return again
+
+    def residents(self) -> tuple[tuple[int, ...], ...]:
+        """Who is resident when the next step begins, per layer, ascending."""
+        return tuple(tuple(sorted(row)) for row in self._residents)
+
+    def resident_rows(self) -> tuple[tuple[int, int, int], ...]:
+        """``(row, layer, expert)`` of all residents; empty where nobody exchanges rows."""
+        return () if self._exchanges is None else tuple(self._exchanges.places.contents())
 
     def program(self) -> Program:
         """The step that was ended last.
@@ -239,9 +291,10 @@ class ProgramBuilder:
         return Program(
             layers=self._layers,
             experts=self._experts,
-            slots=self._slots,
+            slots=self._slots if self._exchanges is None else self._exchanges.places.rows,
             ops=tuple(self._step.ops),
             initial=self._initial,
+            pending=() if self._exchanges is None else self._exchanges.pending,
         )
 
     def slot_of(self, layer: int, expert: int) -> int | None:
@@ -273,6 +326,34 @@ class ProgramBuilder:
                 f"expected no work on the host, which cannot compute, got {len(cpu)} in layer {layer}"
             )
 
+    def _announce(
+        self, layer: int, exchanges: Sequence[tuple[int, int]], coming: list[int], computed: list[int]
+    ) -> None:
+        if self._exchanges is None:
+            if exchanges:
+                raise PlanError(f"expected no exchange of rows, which was not asked for, got {exchanges}")
+            return
+        in_slots = [expert for expert, _ in exchanges if self._held(layer, expert) is not None]
+        self._exchanges.announce(
+            layer,
+            exchanges,
+            there={*coming, *in_slots},
+            residents=self._residents[layer],
+            computed=computed,
+        )
+
+    def _make_exchanges(self, layer: int) -> None:
+        for expert in () if self._exchanges is None else self._exchanges.announced:
+            slot, held = self.slot_of(layer, expert), self._held(layer, expert)
+            if self._exchanges is not None and slot is not None and held is not None:
+                self._exchanges.give(slot, held)
+
+    def _held(self, layer: int, expert: int) -> Held | None:
+        """What the slot of an expert holds, if it still is this expert."""
+        slot = self.slot_of(layer, expert)
+        held = None if slot is None else self._contents[slot]
+        return held if held is not None and (held.layer, held.expert) == (layer, expert) else None
+
     def _copy(self, wave: int, copy: CopyRequest, needed: set[int] | tuple[()]) -> None:
         layer, expert, slot = copy
         where = f"the copy of layer {layer} expert {expert} to slot {slot} at gate {wave}"
@@ -297,6 +378,11 @@ class ProgramBuilder:
                 f"expected a slot that is free by then, got {where} while it holds layer {held.layer} "
                 f"expert {held.expert}, not yet computed"
             )
+        row = None
+        if self._exchanges is not None:
+            if held is not None and held.layer == wave:
+                self._exchanges.give(slot, held)
+            row = self._exchanges.places.slot_row(slot)
         op = self._step.add(
             OpKind.COPY,
             LINK,
@@ -304,27 +390,28 @@ class ProgramBuilder:
             layer=layer,
             expert=expert,
             slot=slot,
+            row=row,
             # The fork (0) follows the last step's join, hence all that read the slots in earlier steps.
             waits=(0, None if held is None else held.reader),
-            writes=self._slot_name[slot],
+            writes=self._slot_name[slot] if row is None else (slot_place(row),),
             size_bytes=self._costs.expert_bytes[layer],
             predicted_ns=self._costs.copy_ns(layer),
         )
-        self._contents.fill(slot, Held(layer, expert, op.id))
+        self._contents.fill(slot, Held(layer, expert, op.id, row))
 
     def _compute_on_gpu(self, layer: int, expert: int, tokens: int, dense: int | None) -> None:
         duration = self._costs.gpu_ns(layer, tokens)
         if expert in self._residents[layer]:
-            self._compute(layer, expert, None, GPU, (dense,), duration)
+            row = None if self._exchanges is None else self._exchanges.places.resident_row(layer, expert)
+            self._compute(layer, expert, None, GPU, (dense,), duration, row)
             return
-        slot = self.slot_of(layer, expert)
-        held = None if slot is None else self._contents[slot]
-        if held is None or (held.layer, held.expert) != (layer, expert):
+        slot, held = self.slot_of(layer, expert), self._held(layer, expert)
+        if held is None:
             raise PlanError(
                 f"expected a copy of layer {layer} expert {expert}, which runs on the device and is not "
                 "resident, got none"
             )
-        held.reader = self._compute(layer, expert, slot, GPU, (dense, held.copy), duration).id
+        held.reader = self._compute(layer, expert, slot, GPU, (dense, held.copy), duration, held.row).id
 
     def _compute(
         self,
@@ -334,7 +421,9 @@ class ProgramBuilder:
         lane: int,
         waits: tuple[int | None, ...],
         predicted_ns: int,
+        row: int | None = None,
     ) -> Op:
+        place = slot if row is None else row
         return self._step.add(
             OpKind.COMPUTE,
             lane,
@@ -342,8 +431,9 @@ class ProgramBuilder:
             layer=layer,
             expert=expert,
             slot=slot,
+            row=row,
             waits=waits,
-            reads=_INPUT if slot is None else _INPUT + self._slot_name[slot],
+            reads=_INPUT if place is None else (*_INPUT, slot_place(place)),
             writes=_OUTPUT[lane],
             predicted_ns=predicted_ns,
         )

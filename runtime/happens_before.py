@@ -15,8 +15,10 @@ def verify(first: Program, second: Program | None = None) -> None:
     between gates is not counted as an order.
 
     A program that finds contents in the slots is checked as if they had been written before everything.
-    Its fork takes over all slots and its join hands on what it filled, so the step alone shows a missing
-    wait on either; whatever step comes before or after only has to leave, or to expect, the right contents.
+    Its fork takes over all slots but the pending ones, and its join hands on what it filled, so the step
+    alone shows a missing wait on either; whatever step comes before or after only has to leave, or to expect,
+    the right contents. What the join does not hand on may still be under way: the next step must expect
+    just that.
 
     Parameters
     ----------
@@ -59,7 +61,7 @@ def hazards(first: Program, second: Program | None = None) -> Iterator[str]:
             last = writer.get(place)
             if last is not None and not seen >> last & 1:
                 yield _unordered(place, ops[last], op, last, index, offset)
-            if op.kind is OpKind.COMPUTE and op.slot is not None and place == slot_place(op.slot):
+            if op.kind is OpKind.COMPUTE and op.place is not None and place == slot_place(op.place):
                 step = int(index >= offset)
                 yield from _content_hazards(place, op, step, last, ops, offset, found[step])
             readers.setdefault(place, []).append(index)
@@ -118,27 +120,48 @@ def _missing_contents(first: Program, second: Program) -> Iterator[str]:
             yield (
                 f"expected the step before to leave layer {layer} expert {expert} in slot {slot}, got {got}"
             )
+    if second.initial:
+        open_slots = _open_slots(first)
+        if missing := open_slots - set(second.pending):
+            yield f"expected slots {sorted(missing)}, which the step before left open, to be pending, got not"
+
+
+def _open_slots(program: Program) -> set[int]:
+    """Slots to which a copy may still be under way when the step is over: all that nobody hands on."""
+    return _filled(program) - _named(program, OpKind.JOIN)
 
 
 def _shape_hazards(step: int, program: Program) -> Iterator[str]:
     computed: set[tuple[int, int | None]] = set()
     for op in program.ops:
-        if op.slot is not None and not 0 <= op.slot < program.slots:
-            yield f"expected a slot among {program.slots}, got {op.describe()} in step {step}"
+        for slot in (op.slot, op.row):
+            if slot is not None and not 0 <= slot < program.slots:
+                yield f"expected a slot among {program.slots}, got {op.describe()} in step {step}"
         if op.kind is OpKind.COMPUTE:
             if (op.layer, op.expert) in computed:
                 yield f"expected each expert computed once, got {op.describe()} again in step {step}"
             computed.add((op.layer, op.expert))
     if program.initial:
-        yield from _handing_hazards(step, program, OpKind.FORK, set(range(program.slots)))
-        filled = {op.slot for op in program.ops if op.kind is OpKind.COPY and op.slot is not None}
-        yield from _handing_hazards(step, program, OpKind.JOIN, filled)
+        closed = set(range(program.slots)) - set(program.pending)
+        yield from _handing_hazards(step, program, OpKind.FORK, closed)
+        if all(op.row is None for op in program.ops):
+            # A pool of rows: its step ends with its last copy, so that none is under way afterwards.
+            yield from _handing_hazards(step, program, OpKind.JOIN, _filled(program))
 
 
 def _handing_hazards(step: int, program: Program, kind: OpKind, expected: set[int]) -> Iterator[str]:
-    named = {slot for op in program.ops if op.kind is kind for slot in slots_among((*op.reads, *op.writes))}
-    if not expected <= named:
+    if not expected <= (named := _named(program, kind)):
         yield f"expected the {kind} of step {step} to name slots {sorted(expected)}, got {sorted(named)}"
+
+
+def _filled(program: Program) -> set[int]:
+    return {op.place for op in program.ops if op.kind is OpKind.COPY and op.place is not None}
+
+
+def _named(program: Program, kind: OpKind) -> set[int]:
+    return {
+        slot for op in program.ops if op.kind is kind for slot in slots_among((*op.reads, *op.writes))
+    }
 
 
 def _content_hazards(

@@ -9,7 +9,7 @@ import msgspec
 
 from prescope.runtime.errors import PlanError
 
-FORMAT = "prescope-program/1"
+FORMAT = "prescope-program/2"
 _SLOT = "slot:"
 
 
@@ -19,7 +19,7 @@ def slot_place(slot: int) -> str:
 
 
 def slots_among(places: Iterable[str]) -> list[int]:
-    """The slots among named locations."""
+    """The slots among named locations, or the rows where slots and residents exchange them."""
     return [int(place.removeprefix(_SLOT)) for place in places if place.startswith(_SLOT)]
 
 
@@ -59,11 +59,15 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for ``fork`` and the number of layers for ``join``. A prediction is that after its layer's gate.
     slot
         Device buffer written by a copy or read by a computation; ``None`` for residents and host work.
+    row
+        Memory row behind the slot or of the resident, where they exchange rows; ``None`` where they do not:
+        then a slot is its own row, and those of residents never change.
     waits
         Ids of operations that must be done before this one starts, apart from its stream's order.
     reads, writes
-        Names of the locations touched: ``slot:<n>``, ``input`` (what the gate hands to the experts),
-        ``output.gpu`` and ``output.cpu``. Residents and host weights never change, so they are not named.
+        Names of the locations touched: ``slot:<n>`` with the row, if there is one, or else the slot,
+        ``input`` (what the gate hands to the experts), ``output.gpu`` and ``output.cpu``. Host weights, and
+        residents that stay in their rows, never change, so they are not named.
         Where contents outlive the step, its fork writes all slots (hands them over) and its join reads those
         that it filled (hands them on).
     size_bytes
@@ -79,11 +83,17 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     layer: int
     expert: int | None = None
     slot: int | None = None
+    row: int | None = None
     waits: tuple[int, ...] = ()
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     size_bytes: int = 0
     predicted_ns: int = 0
+
+    @property
+    def place(self) -> int | None:
+        """The row where it is named, else the slot."""
+        return self.slot if self.row is None else self.row
 
     def describe(self) -> str:
         """Short text for messages, such as ``copy 12 (layer 3, expert 7, slot 1)``."""
@@ -92,6 +102,8 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             details.append(f"expert {self.expert}")
         if self.slot is not None:
             details.append(f"slot {self.slot}")
+        if self.row is not None:
+            details.append(f"row {self.row}")
         return f"{self.kind} {self.id} ({', '.join(details)})"
 
 
@@ -101,12 +113,15 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     Parameters
     ----------
     layers, experts, slots
-        Shape of what it was built for.
+        Shape of what it was built for; slots are all rows where slots and residents exchange them.
     ops
         Operations; the id of each is its position.
     initial
         ``(slot, layer, expert)`` of what must be in the slots when it starts, brought there by an earlier
         step; empty where every step starts from the residents alone.
+    pending
+        Slots into which a copy of an earlier step may still be writing when it starts. Named only where
+        ``initial`` is.
     format
         Name and version of the format when written.
     """
@@ -116,6 +131,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     slots: int
     ops: tuple[Op, ...]
     initial: tuple[tuple[int, int, int], ...] = ()
+    pending: tuple[int, ...] = ()
     format: str = FORMAT
 
     def __post_init__(self) -> None:
@@ -134,6 +150,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         slots = [slot for slot, _, _ in self.initial]
         if len(set(slots)) != len(slots) or any(not 0 <= slot < self.slots for slot in slots):
             raise PlanError(f"expected distinct initial slots in [0, {self.slots - 1}], got {sorted(slots)}")
+        if unclear := set(self.pending) & set(slots):
+            raise PlanError(f"expected initial contents to have landed, got pending slots {sorted(unclear)}")
 
     def stream(self, stream: Stream) -> tuple[Op, ...]:
         """Operations of one stream in order."""
@@ -147,8 +165,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """``(layer, expert)`` by slot, as the program leaves them."""
         contents = {slot: (layer, expert) for slot, layer, expert in self.initial}
         for op in self.ops:
-            if op.kind is OpKind.COPY and op.slot is not None and op.expert is not None:
-                contents[op.slot] = (op.layer, op.expert)
+            if op.kind is OpKind.COPY and op.place is not None and op.expert is not None:
+                contents[op.place] = (op.layer, op.expert)
         return contents
 
     def edges(self) -> tuple[tuple[int, int], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -32,11 +33,14 @@ class SlotTable:
     Parameters
     ----------
     count
-        Number of slots.
+        Number of slots; rows of residents that may be exchanged for slots count among them.
+    contents
+        ``(slot, layer, expert)`` of what is there at the start.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, contents: Iterable[tuple[int, int, int]] = ()) -> None:
         self._slots = [_Slot() for _ in range(count)]
+        self.restore(contents)
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -90,6 +94,17 @@ class SlotTable:
         for slot, entry in enumerate(self._slots):
             if entry.state is not SlotState.FREE:
                 self.spoil(slot)
+
+    def restore(self, contents: Iterable[tuple[int, int, int]]) -> None:
+        """These are there, whatever was believed: what had no copy under way becomes READY."""
+        for slot, layer, expert in contents:
+            if self._slots[slot].state in (SlotState.ZOMBIE, SlotState.LOADING, SlotState.IN_USE):
+                self._refuse(slot, f"layer {layer} expert {expert} was put there", "free, ready or unknown")
+            self._slots[slot] = _Slot(state=SlotState.READY, holds=(layer, expert))
+
+    def zombies(self) -> tuple[int, ...]:
+        """Slots that someone who no longer answers may still write."""
+        return tuple(slot for slot, entry in enumerate(self._slots) if entry.state is SlotState.ZOMBIE)
 
     def require_landed(self, slot: int, by: str) -> None:
         """Refuse what is handed on while it is still being written."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from prescope.runtime.arena import DeviceArena
 from prescope.runtime.backends.base import Backend, Ticket, Work
 from prescope.runtime.builder import ProgramBuilder
 from prescope.runtime.program import Op, Program
+from prescope.runtime.recovery import recover
 from prescope.runtime.trace import StepTrace
 
 
@@ -58,12 +60,15 @@ class Stepper:
         gpu: Sequence[tuple[int, int]] = (),
         cpu: Sequence[tuple[int, int]] = (),
         copies: Sequence[tuple[int, int, int]] = (),
+        exchanges: Sequence[tuple[int, int]] = (),
         work: Mapping[int, Work] | None = None,
         prediction_ns: int = 0,
         predict: Callable[[], None] | None = None,
     ) -> Ticket:
         """Issue the decisions of a gate: see `ProgramBuilder.wave` and `Backend.submit`."""
-        ops = self._builder.wave(layer, gpu=gpu, cpu=cpu, copies=copies, prediction_ns=prediction_ns)
+        ops = self._builder.wave(
+            layer, gpu=gpu, cpu=cpu, copies=copies, exchanges=exchanges, prediction_ns=prediction_ns
+        )
         return self._backend.submit(ops, work, predict)
 
     def wait(self, ticket: Ticket, timeout_s: float | None = None) -> None:
@@ -86,7 +91,20 @@ class Stepper:
         """``(layer, expert)`` by slot; see `ProgramBuilder.contents`."""
         return self._builder.contents()
 
-    def reset(self) -> None:
-        """After an error: the next step starts from nothing but the residents."""
+    def residents(self) -> tuple[tuple[int, ...], ...]:
+        """Who is resident when the next step begins, per layer; see `ProgramBuilder.residents`."""
+        return self._builder.residents()
+
+    def reset(self, arenas: Sequence[tuple[Backend, DeviceArena]] = ()) -> None:
+        """After an error: the next step starts from nothing but the residents of the one that failed.
+
+        Parameters
+        ----------
+        arenas
+            Where residents exchange rows: everyone who runs the programs, with the memory they run in. What the
+            step overwrote is read again.
+        """
         self._builder.abort_step()
         self._backend.reset()
+        if arenas:
+            recover(self._builder, arenas)

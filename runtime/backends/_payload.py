@@ -44,7 +44,7 @@ def compute(store: ExpertStore, arena: DeviceArena, node: Node) -> None:
     if op.stream is Stream.CPU:
         row = host_row(store, op.layer, expert)
     else:
-        row = arena.device_row(op.layer, expert, op.slot)
+        row = arena.device_row(op.layer, expert, op.place)
     run_payload(store, op, row, node.work)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from prescope.runtime.program import Op
+from prescope.runtime.slots import SlotTable
 from prescope.runtime.trace import StepTrace
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """Its name in the registry."""
+
+    @property
+    def slots(self) -> SlotTable:
+        """What it believes of the slots, and of other rows by their numbers."""
 
     def begin_step(self, ops: Sequence[Op], *, link_busy_ns: int = 0) -> None:
         """Start a step with its fork and first copies.
@@ -106,7 +111,11 @@ class Backend(Protocol):
         """Give up everything that has not ended; the step cannot be continued."""
 
     def reset(self) -> None:
-        """After a failure or `cancel`: drain, believe nothing about touched slots, and be ready again."""
+        """After a failure or `cancel`: drain, believe nothing about any slot, and be ready again.
+
+        Where residents exchange rows with slots, their rows are slots in this sense: see
+        `prescope.runtime.recovery`.
+        """
 
     def close(self) -> None:
         """Release everything; may be called from any state and more than once."""

@@ -25,7 +25,8 @@ class CpuBackend(ThreadedBackend):
     """
 
     def __init__(self, store: HostStore, arena: DeviceArena, options: CpuOptions) -> None:
-        board = Board(arena.slots, {stream: Lane() for stream in (Stream.LINK, Stream.GPU, Stream.CPU)})
+        lanes = {stream: Lane() for stream in (Stream.LINK, Stream.GPU, Stream.CPU)}
+        board = Board(arena.rows, lanes, arena.contents)
         super().__init__(
             "cpu",
             SlowMotion(board=board, store=store, arena=arena, options=options),

@@ -85,10 +85,10 @@ def _carry_out(crew: SlowMotion, node: Node, start_ns: int) -> int:
 
 def _copy(crew: SlowMotion, node: Node, start_ns: int, deadline_ns: int) -> None:
     op = node.op
-    if op.slot is None or op.expert is None:
+    if op.place is None or op.expert is None:
         raise OrderError(f"expected a slot and an expert, got {op.describe()}")
     source = crew.store.row(op.layer, op.expert)
-    target = crew.arena.slot_row(op.slot, op.layer, op.expert)
+    target = crew.arena.slot_row(op.place, op.layer, op.expert)
     length_ns = deadline_ns - start_ns
     chunks = max(1, min(crew.options.chunks, length_ns // _SHORTEST_CHUNK_NS))
     for chunk in range(chunks):

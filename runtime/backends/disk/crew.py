@@ -38,9 +38,9 @@ class DiskCrew:
 
     def _read(self, node: Node) -> None:
         op = node.op
-        if op.slot is None or op.expert is None:
+        if op.place is None or op.expert is None:
             raise OrderError(f"expected a slot and an expert, got {op.describe()}")
-        row = self.arena.slot_row(op.slot, op.layer, op.expert)
+        row = self.arena.slot_row(op.place, op.layer, op.expert)
         self.board.begin(node, now_ns())
         node.moved_bytes = self.store.read(op.layer, op.expert, row)
 

@@ -34,7 +34,7 @@ class Effects:
     """
 
     def __init__(self, store: HostStore, arena: DeviceArena, chunks: int) -> None:
-        self.slots = SlotTable(arena.slots)
+        self.slots = SlotTable(arena.rows, arena.contents)
         self._store = store
         self._arena = arena
         self._chunks = chunks
@@ -70,9 +70,9 @@ class Effects:
         op = node.op
         if op.kind is OpKind.DENSE:
             self._input = self._last_gate = (node.step, op.layer)
-        elif op.kind is OpKind.COPY and op.slot is not None and op.expert is not None:
+        elif op.kind is OpKind.COPY and op.place is not None and op.expert is not None:
             self._land(node, self._chunks - 1)
-            self.slots.end_load(op.slot, op.layer, op.expert)
+            self.slots.end_load(op.place, op.layer, op.expert)
         elif op.kind is OpKind.COMPUTE:
             self._end_compute(node)
         elif op.kind is OpKind.PREDICT and node.work is not None:
@@ -86,10 +86,10 @@ class Effects:
 
     def _begin_copy(self, node: Node, machine: Machine) -> None:
         op = node.op
-        if op.slot is None or op.expert is None:
+        if op.place is None or op.expert is None:
             raise OrderError(f"expected a slot and an expert, got {op.describe()}")
-        self.slots.begin_load(op.slot, op.layer, op.expert)
-        self._arena.poison(op.slot)
+        self.slots.begin_load(op.place, op.layer, op.expert)
+        self._arena.poison(op.place)
         length = node.end_ns - node.start_ns
         for chunk in range(self._chunks - 1):
             lands_ns = node.start_ns + length * (chunk + 1) // self._chunks
@@ -97,21 +97,21 @@ class Effects:
 
     def _land(self, node: Node, chunk: int) -> None:
         op = node.op
-        if op.slot is None or op.expert is None:
+        if op.place is None or op.expert is None:
             return
         source = self._store.row(op.layer, op.expert)
         begin = source.numel() * chunk // self._chunks
         end = source.numel() * (chunk + 1) // self._chunks
-        self._arena.slot_row(op.slot, op.layer, op.expert)[begin:end] = source[begin:end]
+        self._arena.slot_row(op.place, op.layer, op.expert)[begin:end] = source[begin:end]
 
     def _begin_compute(self, node: Node) -> None:
         self._require_input(node)
         op = node.op
         if op.stream is not Stream.GPU or op.expert is None:
             return
-        if op.slot is not None:
-            self.slots.begin_use(op.slot, op.layer, op.expert)
-        row = self._arena.device_row(op.layer, op.expert, op.slot)
+        if op.place is not None:
+            self.slots.begin_use(op.place, op.layer, op.expert)
+        row = self._arena.device_row(op.layer, op.expert, op.place)
         self._first[node] = row[: self._first_end(op.layer)].clone()
 
     def _end_compute(self, node: Node) -> None:
@@ -122,11 +122,11 @@ class Effects:
         if op.stream is Stream.CPU:
             run_payload(self._store, op, self._store.row(op.layer, op.expert), node.work)
             return
-        row = self._arena.device_row(op.layer, op.expert, op.slot).clone()
+        row = self._arena.device_row(op.layer, op.expert, op.place).clone()
         row[: self._first_end(op.layer)] = self._first.pop(node)
         run_payload(self._store, op, row, node.work)
-        if op.slot is not None:
-            self.slots.end_use(op.slot, op.layer, op.expert)
+        if op.place is not None:
+            self.slots.end_use(op.place, op.layer, op.expert)
 
     def _first_end(self, layer: int) -> int:
         """Where the part read at the start ends: the row's first, or half of an undivided row."""

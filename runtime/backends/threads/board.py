@@ -35,10 +35,14 @@ class Board:
         Number of device buffers.
     lanes
         How each side stream's operations are taken up.
+    contents
+        As for `SlotTable`.
     """
 
-    def __init__(self, slots: int, lanes: Mapping[Stream, Lane]) -> None:
-        self.slots = SlotTable(slots)
+    def __init__(
+        self, slots: int, lanes: Mapping[Stream, Lane], contents: Iterable[tuple[int, int, int]] = ()
+    ) -> None:
+        self.slots = SlotTable(slots, contents)
         self.lock = threading.Lock()
         self.failure: BaseException | None = None
         self.open_ns = 0  # modelled time of all that has not ended
@@ -87,9 +91,9 @@ class Board:
         op = node.op
         with self.lock:
             node.start_ns = start_ns
-            if op.slot is not None and op.expert is not None:
+            if op.place is not None and op.expert is not None:
                 use = self.slots.begin_load if op.kind is OpKind.COPY else self.slots.begin_use
-                use(op.slot, op.layer, op.expert)
+                use(op.place, op.layer, op.expert)
 
     def finish(self, node: Node, worker: Worker, epoch: int) -> None:
         """The operation is done; dropped when its worker was left behind meanwhile."""
@@ -101,9 +105,9 @@ class Board:
             if self._aborted:
                 node.state = NodeState.CANCELLED
             else:
-                if op.slot is not None and op.expert is not None:
+                if op.place is not None and op.expert is not None:
                     end = self.slots.end_load if op.kind is OpKind.COPY else self.slots.end_use
-                    end(op.slot, op.layer, op.expert)
+                    end(op.place, op.layer, op.expert)
                 node.end_ns = now_ns()
                 node.state = NodeState.DONE
                 node.release()
@@ -172,8 +176,8 @@ class Board:
             self._epoch[worker] += 1
             if node is not None:
                 node.state = NodeState.FAILED
-                if node.op.slot is not None and node.op.kind is OpKind.COPY:
-                    self.slots.bury(node.op.slot)
+                if node.op.place is not None and node.op.kind is OpKind.COPY:
+                    self.slots.bury(node.op.place)
 
     def recover(self) -> None:
         """Accept work again; nothing is believed of any slot."""
@@ -249,7 +253,7 @@ class Board:
     def _left_behind(self, node: Node, worker: Worker, epoch: int) -> bool:
         if self._epoch[worker] == epoch:
             return False
-        slot = node.op.slot
+        slot = node.op.place
         if node.op.kind is OpKind.COPY and slot is not None and self.slots.state(slot) is SlotState.ZOMBIE:
             self.slots.revive(slot)
         return True

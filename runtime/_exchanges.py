@@ -1,0 +1,121 @@
+"""Exchanges of rows between slots and residents while a step is being built."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from prescope.runtime._contents import Held
+from prescope.runtime._step_ops import CALLER, LINK, StepOps
+from prescope.runtime.errors import PlanError
+from prescope.runtime.places import Places
+from prescope.runtime.program import OpKind, slot_place
+
+
+class Exchanges:
+    """Who is resident, which rows an earlier step may still be writing, and what the next one can rely on.
+
+    Parameters
+    ----------
+    residents
+        Per layer, the residents at first.
+    slots
+        Number of slots.
+    """
+
+    def __init__(self, residents: Sequence[Sequence[int]], slots: int) -> None:
+        self.places = Places(residents, slots)
+        self.names = tuple((slot_place(row),) for row in range(self.places.rows))
+        self.initial: tuple[tuple[int, int, int], ...] = ()
+        self.pending: tuple[int, ...] = ()
+        self.landing: list[int] = []
+        self._victims: dict[int, int] = {}
+
+    def begin_step(self, last: StepOps) -> tuple[str, ...]:
+        """A step begins after ``last``; returns what its fork takes over."""
+        self.places.begin_step()
+        self.initial = tuple(self.places.contents())
+        self.pending = self._left_open(last)
+        self.landing = []
+        closed = set(range(self.places.rows)).difference(self.pending)
+        return tuple(self.names[row][0] for row in sorted(closed))
+
+    def announce(
+        self,
+        layer: int,
+        exchanges: Sequence[tuple[int, int]],
+        *,
+        there: Collection[int],
+        residents: Collection[int],
+        computed: Collection[int],
+    ) -> None:
+        """The exchanges of a gate, checked; each is made by `give`, at the latest at the end of the gate.
+
+        Parameters
+        ----------
+        layer
+            Layer of the gate.
+        exchanges
+            ``(expert, victim)``.
+        there
+            Experts of the layer that are in slots or are brought at this gate.
+        residents
+            Residents of the layer.
+        computed
+            Experts computed on the device at this gate.
+
+        Raises
+        ------
+        PlanError
+            When one cannot be made.
+        """
+        for expert, victim in exchanges:
+            where = f"expert {expert} for {victim} in layer {layer}"
+            if expert not in there:
+                raise PlanError(f"expected an expert in a slot to become resident, got {where}")
+            if victim not in residents or victim in computed:
+                raise PlanError(f"expected a resident that is not computed to give its row, got {where}")
+        self._victims = dict(exchanges)
+        if len({*self._victims, *self._victims.values()}) < 2 * len(exchanges):
+            raise PlanError(f"expected each expert and each resident once, got {tuple(exchanges)}")
+
+    @property
+    def announced(self) -> tuple[int, ...]:
+        """Experts whose exchange is still to be made."""
+        return tuple(self._victims)
+
+    def give(self, slot: int, held: Held) -> None:
+        """From here on the slot has the victim's row, if an exchange was announced for what it holds."""
+        victim = self._victims.pop(held.expert, None)
+        if victim is None:
+            return
+        if held.reader is None and held.copy is not None:
+            # Nothing else would wait for it before the next step.
+            self.landing.append(held.copy)
+        self.places.exchange(slot, held.layer, held.expert, victim)
+
+    def handed_on(self, step: StepOps, waits: Iterable[int | None]) -> tuple[str, ...]:
+        """What a join with these waits hands on: rows whose copies are certainly done then."""
+        done = step.done_after((*waits, step.last[CALLER]), LINK)
+        filled = _filled(step)
+        still_open = set(filled[done:])
+        rows = dict.fromkeys(row for row in filled[:done] if row not in still_open)
+        return tuple(self.names[row][0] for row in rows)
+
+    def recover(self, step: StepOps, lost: Collection[int]) -> tuple[tuple[int, int, int], ...]:
+        """A step failed: see `ProgramBuilder.recover`."""
+        self._victims.clear()
+        self.initial = self.pending = ()
+        return tuple(self.places.recover(set(_filled(step)), lost))
+
+    def _left_open(self, last: StepOps) -> tuple[int, ...]:
+        if not last.ops or last.ops[-1].kind is not OpKind.JOIN:
+            return ()
+        done = last.done_after((last.ops[-1].id,), LINK)
+        # Copies follow each other: where one of the last step is done, all of earlier steps are.
+        earlier = () if done else self.pending
+        return tuple(dict.fromkeys((*earlier, *_filled(last)[done:])))
+
+
+def _filled(step: StepOps) -> list[int]:
+    """Rows of a step's copies, in link order."""
+    return [op.place for op in step.ops if op.kind is OpKind.COPY and op.place is not None]
