@@ -156,7 +156,7 @@ def _step(
         )
     )
     plan = plan_from_record(record.plan)
-    schedules = {}
+    schedules: dict[str, Schedule] = {}
     for name, written in record.schedules.items():
         schedules[name] = evaluate(instance, plan) if written is None else _schedule(written)
     return RecordedStep(

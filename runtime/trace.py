@@ -49,6 +49,9 @@ class StepTrace:
         What did not run as planned, in words; empty in a normal step.
     dilation
         Real time per modelled time; 1 in virtual time.
+    began_unix_ns
+        When it began, in nanoseconds of Unix time, which other profilers use, too; ``None`` in
+        virtual time.
     digest
         Hash of all operations and times; equal for equal seed and program in virtual time.
     """
@@ -62,6 +65,7 @@ class StepTrace:
     violations: tuple[Violations, ...] = ()
     degraded: tuple[str, ...] = ()
     dilation: float = 1.0
+    began_unix_ns: int | None = None
     digest: str = field(default="")
 
     @property

@@ -36,6 +36,7 @@ def step_trace(
     timed: bool,
     degraded: Sequence[str] = (),
     dilation: float = 1.0,
+    began_unix_ns: int | None = None,
 ) -> StepTrace:
     """The trace of a step whose computations are all done.
 
@@ -55,7 +56,7 @@ def step_trace(
         When the link has done all copies, those of earlier steps included, on the backend's clock.
     timed
         Whether overruns mean anything.
-    degraded, dilation
+    degraded, dilation, began_unix_ns
         As in `StepTrace`.
     """
     nodes = [node for node in step.nodes if node.op.kind in _KINDS]
@@ -80,6 +81,7 @@ def step_trace(
         violations=_violations(nodes) if timed else (),
         degraded=tuple(degraded),
         dilation=dilation,
+        began_unix_ns=began_unix_ns,
         digest=digest.hexdigest(),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -15,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from prescope.formulation.demand import IntArray
-from prescope.instances import RoutingTrace
+from prescope.instances import Recording as StepRecording
+from prescope.instances import RoutingTrace, write_recording
 from prescope.predictor import Predictor
 from prescope.runtime.control import StepControl, Wave
 from prescope.runtime.plugin.expert_math import autocast_type, compute_expert, expert_inputs
@@ -104,6 +106,24 @@ class Engine:
     def records(self) -> tuple[StepRecord, ...]:
         """The newest steps in full, oldest first."""
         return self._ledger.records
+
+    def keep_steps(self, steps: int) -> None:
+        """Keep so many of the newest steps in full from now on; 32 unless told."""
+        self._ledger.keep(steps)
+
+    def recording(self) -> StepRecording:
+        """The newest steps in full, ready for `prescope.instances.write_recording`.
+
+        Raises
+        ------
+        ValueError
+            When no step has been run yet.
+        """
+        return self._ledger.recording(self.report(), self._model)
+
+    def write_recording(self, path: str | os.PathLike[str]) -> None:
+        """Write `recording` to a file that `prescope inspect` opens; raises like `write_recording` there."""
+        write_recording(path, self.recording())
 
     def detach(self) -> None:
         """Give the model its weights and its stock behaviour back, bit for bit. Further calls do nothing."""

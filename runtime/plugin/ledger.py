@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prescope.formulation import Instance, Plan, evaluate
+from prescope.formulation.checks import require_int
+from prescope.instances import Recording
 from prescope.runtime.happens_before import verify
 from prescope.runtime.plugin.report import EngineReport, StepReport
 from prescope.runtime.plugin.settings import EngineSettings, StepRecord
+from prescope.runtime.plugin.step_recording import recording_of
 from prescope.runtime.plugin.step_report import step_report
 from prescope.runtime.program import Program
 from prescope.runtime.trace import StepTrace
@@ -46,6 +49,13 @@ class StepLedger:
     def records(self) -> tuple[StepRecord, ...]:
         """The newest steps in full, oldest first."""
         return tuple(self._records)
+
+    def keep(self, steps: int) -> None:
+        """Keep so many of the newest steps in full from now on."""
+        require_int("number of steps kept", steps, 1)
+        self._records = deque(self._records, maxlen=steps)
+        # Every step kept in full has its report.
+        self._reports = deque(self._reports, maxlen=max(steps, _KEPT_REPORTS))
 
     def interrupt(self) -> None:
         """A step was given up: the next one follows nothing."""
@@ -118,6 +128,11 @@ class StepLedger:
             slots=settings.slots,
             lookahead=settings.lookahead,
         )
+
+    def recording(self, report: EngineReport, model: Any) -> Recording:
+        """The steps that are kept in full; raises ``ValueError`` when there is none."""
+        reports = tuple(self._reports)[len(self._reports) - len(self._records) :]
+        return recording_of(tuple(self._records), reports, report, model)
 
     def _watch(self, planned_ns: int, executed_ns: int | None) -> None:
         if self._drift is None or executed_ns is None:

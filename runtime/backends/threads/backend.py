@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 
@@ -141,6 +142,7 @@ class ThreadedBackend:
                 timed=self._paced,
                 degraded=(*self._crew.store.degraded, *self._degraded),
                 dilation=self._crew.dilation,
+                began_unix_ns=time.time_ns() - (now_ns() - step.origin_ns),
             )
 
     def now_ns(self) -> int:

@@ -1,0 +1,94 @@
+"""An engine's newest steps as a recording: what `prescope inspect` looks at."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from prescope.instances import RecordedStep, Recording
+from prescope.runtime.plugin.report import EngineReport, StepReport
+from prescope.runtime.plugin.settings import StepRecord
+
+if TYPE_CHECKING:
+    from prescope.formulation import Forecast
+
+# What the schedule of a backend is called, and what its times are.
+_HAPPENED = {
+    "sim": ("simulated", "simulated: operations of the modelled length in virtual time"),
+    "cpu": ("executed", "executed: real work in slow motion, times divided by the dilation (emulated)"),
+    "disk": ("measured", "measured: real time on this machine"),
+}
+
+
+def recording_of(
+    records: Sequence[StepRecord], reports: Sequence[StepReport], report: EngineReport, model: Any
+) -> Recording:
+    """The recording of steps in full.
+
+    Parameters
+    ----------
+    records, reports
+        The same steps, in order.
+    report
+        How the engine runs.
+    model
+        Its transformers model.
+
+    Raises
+    ------
+    ValueError
+        When there is no step yet.
+    """
+    if not records:
+        raise ValueError("expected an engine that has run a step, got one that has run none yet")
+    name, _ = happened(report.backend)
+    steps = tuple(_step(record, shown, name) for record, shown in zip(records, reports, strict=True))
+    return Recording(steps=steps, facts=facts_of(report, model))
+
+
+def happened(backend: str) -> tuple[str, str]:
+    """Name of the schedule that a backend's step is, and what its times are, in a sentence."""
+    return _HAPPENED.get(backend, ("executed", f"executed: as backend {backend} tells"))
+
+
+def facts_of(report: EngineReport, model: Any) -> Mapping[str, str]:
+    """Where a recording comes from, in text pairs."""
+    config = model.config
+    facts = {
+        "model": str(getattr(config, "_name_or_path", "") or config.model_type),
+        "policy": report.policy,
+        "predictor": report.predictor,
+        "backend": report.backend,
+        "costs": report.preset,
+        "residency": report.residency,
+        "expert memory": f"{report.expert_memory_bytes} bytes",
+        "times": happened(report.backend)[1],
+        "dilation": f"{report.dilation:g}",
+        "machine": f"{platform.system()} {platform.machine()}",
+        "versions": ", ".join(
+            f"{package} {version(package)}" for package in ("prescope", "torch", "transformers", "numpy")
+        )
+        + f", python {platform.python_version()}",
+    }
+    if report.warnings:
+        facts["degraded"] = "; ".join(report.warnings)
+    return facts
+
+
+def _step(record: StepRecord, shown: StepReport, name: str) -> RecordedStep:
+    trace = record.trace
+    forecasts: tuple[Forecast | None, ...] = tuple(getattr(record, "forecasts", None) or ())
+    return RecordedStep(
+        index=shown.step,
+        instance=record.instance,
+        plan=record.plan,
+        schedules={"planned": record.planned, name: trace.schedule},
+        tokens=record.tokens,
+        phase=shown.phase,
+        forecasts=forecasts,
+        dilation=trace.dilation,
+        began_unix_ns=trace.began_unix_ns,
+        notes={"degraded": "; ".join(trace.degraded)} if trace.degraded else {},
+    )
