@@ -9,7 +9,7 @@ import numpy as np
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.runtime.control.pool import RowPool
 from prescope.runtime.control.step_state import NEVER, BoolArray
-from prescope.solver.online.kernel import Answer
+from prescope.solver.online.kernel import Answer, new_answer
 
 
 class PoolSite(NamedTuple):
@@ -95,12 +95,7 @@ def new_pool_state(pool: RowPool, *, ahead: int) -> PoolState:
         arrival_ns=np.full(shape, NEVER, dtype=np.int64),
         copies=np.zeros((layers * experts, 4), dtype=np.int64),
         counters=np.zeros(2, dtype=np.int64),
-        answer=Answer(
-            gpu=np.zeros(experts, dtype=np.int64),
-            cpu=np.zeros(experts, dtype=np.int64),
-            wish_ahead=np.zeros(max(1, ahead) * experts, dtype=np.int64),
-            wish_expert=np.zeros(max(1, ahead) * experts, dtype=np.int64),
-        ),
+        answer=new_answer(ahead, experts, slots=len(pool)),
         likely=np.zeros(shape),
         tokens=np.zeros((ahead, experts)),
         promise_ns=np.zeros(shape),

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prescope.formulation.demand import FloatArray, IntArray
-from prescope.solver.online.kernel import Answer, Coming
+from prescope.solver.online.kernel import Answer, Coming, new_answer
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -107,12 +107,7 @@ def new_state(
         arrival_ns=np.full(shape, NEVER, dtype=np.int64),
         copies=np.zeros((layers * experts, 4), dtype=np.int64),
         counters=np.zeros(3, dtype=np.int64),
-        answer=Answer(
-            gpu=np.zeros(experts, dtype=np.int64),
-            cpu=np.zeros(experts, dtype=np.int64),
-            wish_ahead=np.zeros(max(1, ahead) * experts, dtype=np.int64),
-            wish_expert=np.zeros(max(1, ahead) * experts, dtype=np.int64),
-        ),
+        answer=new_answer(ahead, experts, slots=slots),
         coming=Coming(
             cpu_ns=np.zeros((ahead, experts)),
             gpu_ns=np.zeros((ahead, experts)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prescope.formulation.demand import FloatArray, IntArray
-from prescope.solver.online.kernel import Answer, Coming, Gate, PolicyCode, decide
+from prescope.solver.online.kernel import Coming, Gate, PolicyCode, decide, new_answer
 from prescope.solver.online.state import GateDecision, GateState, LayerForecast
 
 LAYERS_AHEAD = 12
@@ -62,12 +62,7 @@ class ExpectedPolicy:
 def decide_by(code: PolicyCode, state: GateState) -> GateDecision:
     """The compiled decision of a gate."""
     experts = state.active.shape[0]
-    answer = Answer(
-        gpu=np.empty(experts, dtype=np.int64),
-        cpu=np.empty(experts, dtype=np.int64),
-        wish_ahead=np.empty(len(state.future) * experts, dtype=np.int64),
-        wish_expert=np.empty(len(state.future) * experts, dtype=np.int64),
-    )
+    answer = new_answer(len(state.future), experts, slots=max(0, state.free_slots))
     gate = Gate(
         state.layer,
         state.gpu_ns,

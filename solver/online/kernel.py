@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.formulation.reduction import fill_layer_table
-from prescope.solver.lead_dp import follow, lead_dp, value_at
+from prescope.solver.lead_dp import value_at
+from prescope.solver.online.link_value import fill_lead_values, follow_lead
 from prescope.solver.online.outlook_tables import fill_expected_table
 from prescope.solver.online.split import split_costs
 
@@ -73,6 +74,33 @@ class Coming(NamedTuple):
     copy_ns: IntArray
 
 
+class Scratch(NamedTuple):
+    """Room for what a decision works out on its way.
+
+    Parameters
+    ----------
+    order
+        Candidates of each coming layer, heaviest first, int64 ``[W, E]``.
+    tables_ns, last_ns, tails_ns
+        Tables of the coming layers, int64 ``[W, E + 1]``.
+    max_copies, copies
+        Valid entries of each table less one, and the copies planned, int64 ``[W]``.
+    value
+        Value of the link's lead, float64 ``[W + 1, slots + 1]``.
+    demoted
+        Room for a table, int64 ``[E + 1]``.
+    """
+
+    order: IntArray
+    tables_ns: IntArray
+    last_ns: IntArray
+    tails_ns: IntArray
+    max_copies: IntArray
+    copies: IntArray
+    value: FloatArray
+    demoted: IntArray
+
+
 class Answer(NamedTuple):
     """Where a decision is written.
 
@@ -82,21 +110,36 @@ class Answer(NamedTuple):
         Experts in order, int64 ``[E]``.
     wish_ahead, wish_expert
         Wished copies in link order, int64 ``[W * E]``.
+    scratch
+        Room to decide in.
     """
 
     gpu: IntArray
     cpu: IntArray
     wish_ahead: IntArray
     wish_expert: IntArray
+    scratch: Scratch
 
 
-class _Tables(NamedTuple):
-    order: IntArray
-    tables_ns: IntArray
-    last_ns: IntArray
-    max_copies: IntArray
-    value: FloatArray
-    lookahead: int
+def new_answer(ahead: int, experts: int, *, slots: int) -> Answer:
+    """Room for decisions with at most ``ahead`` coming layers and ``slots`` slots."""
+    table = (ahead, experts + 1)
+    return Answer(
+        gpu=np.zeros(experts, dtype=np.int64),
+        cpu=np.zeros(experts, dtype=np.int64),
+        wish_ahead=np.zeros(ahead * experts, dtype=np.int64),
+        wish_expert=np.zeros(ahead * experts, dtype=np.int64),
+        scratch=Scratch(
+            order=np.zeros((ahead, experts), dtype=np.int64),
+            tables_ns=np.zeros(table, dtype=np.int64),
+            last_ns=np.zeros(table, dtype=np.int64),
+            tails_ns=np.zeros(table, dtype=np.int64),
+            max_copies=np.zeros(ahead, dtype=np.int64),
+            copies=np.zeros(ahead, dtype=np.int64),
+            value=np.zeros((ahead + 1, slots + 1)),
+            demoted=np.zeros(experts + 1, dtype=np.int64),
+        ),
+    )
 
 
 @numba.njit(cache=True)
@@ -106,9 +149,11 @@ def decide(gate: Gate, coming: Coming, code: PolicyCode, answer: Answer) -> tupl
     The copies now are the last ones of ``gpu``.
     """
     look = coming.dense_ns.shape[0] > 0 and gate.free_slots > 0
-    tables = _tables(coming, gate.free_slots, code) if look else _no_tables()
+    scratch = answer.scratch
+    if look:
+        _look_ahead(coming, gate.free_slots, code, scratch)
     if gate.layer < 0:
-        wishes = _wishes(tables, coming, gate.free_slots, float(-gate.link_free_ns), answer) if look else 0
+        wishes = _wishes(coming, gate.free_slots, -gate.link_free_ns, answer) if look else 0
         return 0, 0, wishes, 0
     every = code.copies == 1 or not gate.host_computes
     ready, late, missing = _sides(gate)
@@ -131,53 +176,54 @@ def decide(gate: Gate, coming: Coming, code: PolicyCode, answer: Answer) -> tupl
     if code.copies == 2 and gate.host_computes:
         copies = 0
     elif not every:
-        copies = _best_split(end_ns, link_ns, tables, coming, gate.free_slots, look)
+        copies = _best_split(end_ns, link_ns, coming, gate.free_slots, look, scratch)
     gpu = cpu = 0
+    to_gpu, to_cpu, pinned_now = answer.gpu, answer.cpu, gate.pinned
     # Experts in slots first: the sooner they are done, the sooner the link has their slots.
     for pinned in (False, True):
         for rank in range(demoted[copies], ready.shape[0]):
-            if gate.pinned[ready[rank]] == pinned:
-                answer.gpu[gpu] = ready[rank]
+            if pinned_now[ready[rank]] == pinned:
+                to_gpu[gpu] = ready[rank]
                 gpu += 1
     for rank in range(waited[copies]):
-        answer.gpu[gpu] = late[rank]
+        to_gpu[gpu] = late[rank]
         gpu += 1
     for rank in range(copies):
-        answer.gpu[gpu] = missing[rank]
+        to_gpu[gpu] = missing[rank]
         gpu += 1
     for rank in range(copies, missing.shape[0]):
-        answer.cpu[cpu] = missing[rank]
+        to_cpu[cpu] = missing[rank]
         cpu += 1
     for rank in range(waited[copies], late.shape[0]):
-        answer.cpu[cpu] = late[rank]
+        to_cpu[cpu] = late[rank]
         cpu += 1
     for rank in range(demoted[copies]):
-        answer.cpu[cpu] = ready[rank]
+        to_cpu[cpu] = ready[rank]
         cpu += 1
-    lead_ns = float(end_ns[copies] - link_ns[copies])
-    wishes = _wishes(tables, coming, gate.free_slots, lead_ns, answer) if look else 0
+    lead_ns = end_ns[copies] - link_ns[copies]
+    wishes = _wishes(coming, gate.free_slots, lead_ns, answer) if look else 0
     return gpu, cpu, wishes, copies
 
 
 @numba.njit(cache=True)
 def _sides(gate: Gate) -> tuple[IntArray, IntArray, IntArray]:
     """Active experts: there, lightest first; on their way, earliest first; missing, heaviest first."""
-    experts = gate.active.shape[0]
-    ready = np.empty(experts, dtype=np.int64)
-    late = np.empty(experts, dtype=np.int64)
-    missing = np.empty(experts, dtype=np.int64)
+    active, arrival_ns, cpu_ns = gate.active, gate.arrival_ns, gate.cpu_ns
+    experts = active.shape[0]
+    sides = np.empty((3, experts), dtype=np.int64)
+    ready, late, missing = sides[0], sides[1], sides[2]
     readies = lates = misses = 0
     for expert in range(experts):
-        if not gate.active[expert]:
+        if not active[expert]:
             continue
-        if gate.arrival_ns[expert] == 0:
-            _insert(ready, readies, expert, gate.cpu_ns, 1)
+        if arrival_ns[expert] == 0:
+            _insert(ready, readies, expert, cpu_ns, 1)
             readies += 1
-        elif gate.arrival_ns[expert] > 0:
-            _insert(late, lates, expert, gate.arrival_ns, 1)
+        elif arrival_ns[expert] > 0:
+            _insert(late, lates, expert, arrival_ns, 1)
             lates += 1
         else:
-            _insert(missing, misses, expert, gate.cpu_ns, -1)
+            _insert(missing, misses, expert, cpu_ns, -1)
             misses += 1
     return ready[:readies], late[:lates], missing[:misses]
 
@@ -202,79 +248,83 @@ def _of(values: IntArray, experts: IntArray) -> IntArray:
 
 
 @numba.njit(cache=True)
-def _no_tables() -> _Tables:
-    return _Tables(
-        np.zeros((0, 0), dtype=np.int64),
-        np.zeros((0, 0), dtype=np.int64),
-        np.zeros((0, 0), dtype=np.int64),
-        np.zeros(0, dtype=np.int64),
-        np.zeros((1, 1)),
-        2,
-    )
-
-
-@numba.njit(cache=True)
-def _tables(coming: Coming, slots: int, code: PolicyCode) -> _Tables:
-    layers, experts = coming.cpu_ns.shape
-    order = np.empty((layers, experts), dtype=np.int64)
-    tables_ns = np.zeros((layers, experts + 1), dtype=np.int64)
-    last_ns = np.zeros((layers, experts + 1), dtype=np.int64)
-    max_copies = np.zeros(layers, dtype=np.int64)
-    demoted = np.zeros(experts + 1, dtype=np.int64)
+def _look_ahead(coming: Coming, slots: int, code: PolicyCode, scratch: Scratch) -> None:
+    """Fill the scratch with the tables of the coming layers and the value of the link's lead over them."""
+    layers = coming.dense_ns.shape[0]
     for layer in range(layers):
-        cpu_ns, gpu_ns, held = coming.cpu_ns[layer], coming.gpu_ns[layer], coming.held[layer]
         if code.expected:
-            max_copies[layer] = fill_expected_table(
-                cpu_ns,
-                gpu_ns,
+            scratch.max_copies[layer] = fill_expected_table(
+                coming.cpu_ns[layer],
+                coming.gpu_ns[layer],
                 coming.probability[layer],
-                held,
+                coming.held[layer],
                 coming.dense_ns[layer],
                 coming.copy_ns[layer],
                 slots,
                 code.spread,
                 NEGLIGIBLE_NS,
-                order[layer],
-                tables_ns[layer],
-                last_ns[layer],
+                scratch.order[layer],
+                scratch.tables_ns[layer],
+                scratch.last_ns[layer],
             )
-            continue
-        there = np.empty(experts, dtype=np.int64)
-        held_here = wanted = 0
-        for expert in range(experts):
-            if held[expert]:
-                _insert(there, held_here, expert, cpu_ns, 1)
-                held_here += 1
-            elif cpu_ns[expert] > NEGLIGIBLE_NS:
-                _insert(order[layer], wanted, expert, cpu_ns, -1)
-                wanted += 1
-        fill_layer_table(
-            _whole(cpu_ns, order[layer], wanted),
-            _whole(gpu_ns, order[layer], wanted),
-            _whole(cpu_ns, there, held_here),
-            _whole(gpu_ns, there, held_here),
-            coming.dense_ns[layer],
-            wanted,
-            True,
-            tables_ns[layer],
-            last_ns[layer],
-            demoted,
-        )
-        max_copies[layer] = wanted
-    lookahead = 1 if layers == 1 else 2
-    value, _ = lead_dp(
-        tables_ns,
-        last_ns,
-        max_copies,
+        else:
+            scratch.max_copies[layer] = _fill_plain_table(
+                coming.cpu_ns[layer],
+                coming.gpu_ns[layer],
+                coming.held[layer],
+                coming.dense_ns[layer],
+                scratch.order[layer],
+                scratch.tables_ns[layer],
+                scratch.last_ns[layer],
+                scratch.demoted,
+            )
+    fill_lead_values(
+        scratch.tables_ns,
+        scratch.last_ns,
+        scratch.max_copies,
         coming.dense_ns,
         coming.copy_ns,
         slots,
-        1,
-        lookahead,
-        np.full(layers + 1, np.inf),
-        np.zeros(slots + 1),
+        scratch.value,
+        scratch.tails_ns,
     )
-    return _Tables(order, tables_ns, last_ns, max_copies, value, lookahead)
+
+
+@numba.njit(cache=True)
+def _fill_plain_table(
+    cpu_ns: FloatArray,
+    gpu_ns: FloatArray,
+    held: BoolArray,
+    dense_ns: int,
+    order: IntArray,
+    table_ns: IntArray,
+    last_ns: IntArray,
+    demoted: IntArray,
+) -> int:
+    """Table of a coming layer as if the expected times were true ones; returns its number of candidates."""
+    experts = cpu_ns.shape[0]
+    there = np.empty(experts, dtype=np.int64)
+    held_here = wanted = 0
+    for expert in range(experts):
+        if held[expert]:
+            _insert(there, held_here, expert, cpu_ns, 1)
+            held_here += 1
+        elif cpu_ns[expert] > NEGLIGIBLE_NS:
+            _insert(order, wanted, expert, cpu_ns, -1)
+            wanted += 1
+    fill_layer_table(
+        _whole(cpu_ns, order, wanted),
+        _whole(gpu_ns, order, wanted),
+        _whole(cpu_ns, there, held_here),
+        _whole(gpu_ns, there, held_here),
+        dense_ns,
+        wanted,
+        True,
+        table_ns,
+        last_ns,
+        demoted,
+    )
+    return wanted
 
 
 @numba.njit(cache=True)
@@ -287,39 +337,42 @@ def _whole(values: FloatArray, experts: IntArray, length: int) -> IntArray:
 
 @numba.njit(cache=True)
 def _best_split(
-    end_ns: IntArray, link_ns: IntArray, tables: _Tables, coming: Coming, slots: int, look: bool
+    end_ns: IntArray, link_ns: IntArray, coming: Coming, slots: int, look: bool, scratch: Scratch
 ) -> int:
     best, best_total = 0, np.inf
+    value = scratch.value[0, : slots + 1]
+    step_ns = float(coming.copy_ns[0]) if look else 0.0
     for copies in range(end_ns.shape[0]):
         total = float(end_ns[copies])
         if look:
-            step_ns = float(coming.copy_ns[0])
             lead_ns = min(float(end_ns[copies] - link_ns[copies]), slots * step_ns)
-            total += value_at(tables.value[0], lead_ns, step_ns)
+            total += value_at(value, lead_ns, step_ns)
         if total < best_total:
             best, best_total = copies, total
     return best
 
 
 @numba.njit(cache=True)
-def _wishes(tables: _Tables, coming: Coming, slots: int, lead_ns: float, answer: Answer) -> int:
-    copies, _, _ = follow(
-        tables.tables_ns,
-        tables.last_ns,
-        tables.max_copies,
+def _wishes(coming: Coming, slots: int, lead_ns: int, answer: Answer) -> int:
+    scratch = answer.scratch
+    copies, order = scratch.copies, scratch.order
+    wish_ahead, wish_expert = answer.wish_ahead, answer.wish_expert
+    follow_lead(
+        scratch.tables_ns,
+        scratch.last_ns,
+        scratch.max_copies,
         coming.dense_ns,
         coming.copy_ns,
         slots,
-        1,
-        tables.lookahead,
-        np.full(tables.max_copies.shape[0] + 1, np.inf),
-        tables.value,
-        min(lead_ns, float(slots * coming.copy_ns[0])),
+        scratch.value,
+        scratch.tails_ns,
+        min(lead_ns, slots * coming.copy_ns[0]),
+        copies,
     )
     wishes = 0
-    for layer in range(copies.shape[0]):
+    for layer in range(coming.dense_ns.shape[0]):
         for rank in range(copies[layer]):
-            answer.wish_ahead[wishes] = layer + 1
-            answer.wish_expert[wishes] = tables.order[layer, rank]
+            wish_ahead[wishes] = layer + 1
+            wish_expert[wishes] = order[layer, rank]
             wishes += 1
     return wishes

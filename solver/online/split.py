@@ -138,8 +138,9 @@ def split_costs(
                     device = max(kept + work, chain)
                 else:
                     device, _ = _in_turn(
-                        wait, m, kept, late_arrival_ns, late_gpu_ns, missing_gpu_ns, copy_ns, link_free_ns, turns
-                    )
+                        wait, m, kept, late_arrival_ns, late_gpu_ns, missing_gpu_ns, copy_ns, link_free_ns,
+                        turns,
+                    )  # fmt: skip
                 host = base_ns + given_ns[demote] if left + demote > 0 else 0
                 end = max(device, host)
                 if end < best_end:
