@@ -18,6 +18,7 @@ from prescope.commands import (
     bench,
     doctor,
     evaluate,
+    explain,
     export,
     generate,
     inspect,
@@ -54,6 +55,7 @@ app.command("evaluate", short_help="Judge a predictor on recorded routing.")(eva
 app.command("profile", short_help="Measure this machine for a model.")(profile.profile)
 app.command("placement", short_help="Place experts for another engine.")(placement.placement)
 app.command("doctor", short_help="Say what this machine is fit for.")(doctor.doctor)
+app.command("explain", short_help="Say why a plan does what it does.")(explain.explain)
 app.command("inspect", short_help="Draw a plan or an executed step.")(inspect.inspect)
 
 

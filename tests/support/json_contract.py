@@ -5,6 +5,7 @@ from typing import Literal
 from json_contract_bench import BenchCheck, BenchReport, BenchRun
 from json_contract_doctor import Doctor
 from json_contract_evaluate import Evaluate
+from json_contract_explain import ExplainExpert, ExplainLayer, ExplainPlan
 from json_contract_generation import Generate, Run
 from json_strict import Strict
 
@@ -282,6 +283,9 @@ DOCUMENTED = {
     "instances show": InstanceShow,
     "instances build": Written,
     "instances verify": Verified,
+    "explain EXPERT": ExplainExpert,
+    "explain LAYER": ExplainLayer,
+    "explain PLAN": ExplainPlan,
     "inspect PLAN": InspectPlan,
     "inspect TRACE": InspectTrace,
     "inspect ROUTING": InspectRouting,

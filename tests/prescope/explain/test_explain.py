@@ -1,0 +1,224 @@
+"""Counterfactuals against evaluations by hand and against proofs; words against numbers."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_instances import instances_with_plans, make_instance, seeded
+
+from prescope.explain import (
+    ExplainSettings,
+    Place,
+    expert_sentences,
+    explain_expert,
+    explain_layer,
+    explain_plan,
+    layer_experts,
+    layer_facts,
+    layer_sentences,
+)
+from prescope.explain.break_even import device_wins, with_host, with_link, with_tokens
+from prescope.explain.edits import on_device, on_host
+from prescope.explain.prices import lead_at
+from prescope.formulation import (
+    InfeasiblePlanError,
+    Instance,
+    LayerPlan,
+    Plan,
+    TaskKind,
+    Transfer,
+    evaluate,
+    format_ns,
+    makespan_ns,
+)
+from prescope.solver import solve
+
+QUICK = ExplainSettings(effort=3_000, break_evens=False)
+
+
+def feasible(instance: Instance, plan: Plan) -> bool:
+    try:
+        evaluate(instance, plan)
+    except InfeasiblePlanError:
+        return False
+    return True
+
+
+@given(instances_with_plans())
+@settings(max_examples=40, deadline=None)
+def test_facts_are_those_of_the_schedule(given_: Any) -> None:
+    instance, plan = given_
+    if not feasible(instance, plan):
+        return
+    schedule = evaluate(instance, plan)
+    computed = {(t.layer, t.expert): t for t in schedule.tasks if t.kind is TaskKind.COMPUTE}
+    copied = {(t.layer, t.expert): t for t in schedule.tasks if t.kind is TaskKind.COPY}
+    seen = 0
+    for layer in range(instance.layers):
+        device_idle = 0
+        for one in layer_experts(instance, plan, schedule, layer):
+            task = computed[layer, one.expert]
+            seen += 1
+            assert (one.start_ns, one.end_ns) == (task.start_ns, task.end_ns)
+            assert (one.place is Place.CPU) == (one.expert in plan.layers[layer].cpu)
+            assert one.layer_end_ns - one.lane_slack_ns >= one.end_ns and one.lane_slack_ns >= 0
+            copy = copied.get((layer, one.expert))
+            assert (one.copy_start_ns, one.copy_end_ns) == (
+                (None, None) if copy is None else (copy.start_ns, copy.end_ns)
+            )
+            assert one.waited_ns >= 0 and (one.early_ns is None or one.early_ns >= 0)
+            if one.waited_ns:
+                assert one.early_ns == 0
+            device_idle += one.waited_ns
+        assert layer_facts(instance, plan, schedule, layer).waited_ns == device_idle
+    assert seen == len(computed)
+
+
+@given(instances_with_plans(slots="free", gates=False))
+@settings(max_examples=40, deadline=None)
+def test_the_best_place_is_the_best_of_all_places_tried_by_hand(given_: Any) -> None:
+    instance, plan = given_
+    if not feasible(instance, plan):
+        return
+    for layer, entry in enumerate(plan.layers):
+        for expert in (*entry.gpu, *entry.cpu)[:2]:
+            others = tuple(one for one in entry.gpu if one != expert)
+            host = tuple(one for one in entry.cpu if one != expert)
+            kept = [one for one in plan.transfers if (one.layer, one.expert) != (layer, expert)]
+
+            def changed(gpu: Any, cpu: Any, transfers: Any, layer: int = layer) -> Plan:
+                layers = (*plan.layers[:layer], LayerPlan(gpu=gpu, cpu=cpu), *plan.layers[layer + 1 :])
+                return replace(plan, layers=layers, transfers=tuple(transfers))
+
+            away = on_host(instance, plan, layer, expert)
+            assert (away is not None) == instance.host_computes
+            if away is not None:
+                assert away[1] == makespan_ns(instance, changed(others, (*host, expert), kept))
+            if expert in instance.residents[layer] or instance.slots == 0:
+                continue
+            tried = [
+                changed((*others[:spot], expert, *others[spot:]), host, [*kept[:at], copy, *kept[at:]])
+                for copy in [Transfer(layer=layer, expert=expert)]
+                for at in range(len(kept) + 1)
+                for spot in range(len(others) + 1)
+            ]
+            times = [makespan_ns(instance, one) for one in tried if feasible(instance, one)]
+            found = on_device(instance, plan, layer, expert)
+            if found is not None:
+                assert found[1] == makespan_ns(instance, found[0]) >= min(times)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_planned_anew_is_never_better_than_proved_and_one_side_is_as_good(seed: int) -> None:
+    instance = make_instance(seeded(seed), max_layers=3, max_experts=4, max_missing=4)
+    solved = solve(instance, method="cp-sat")
+    plan = solved.plan
+    assert plan is not None
+    layer = next((at for at, entry in enumerate(plan.layers) if entry.gpu or entry.cpu), None)
+    if layer is None or solved.lower_bound_ns != solved.makespan_ns:
+        return
+    expert = (*plan.layers[layer].cpu, *plan.layers[layer].gpu)[0]
+    found = explain_expert(instance, plan, layer, expert, replace(QUICK, prove=True))
+    for one in found.alternatives:
+        if one.fixed_ns is not None:
+            assert one.replanned_ns is not None and one.replanned_ns <= one.fixed_ns
+        if one.replanned_ns is not None:
+            assert one.plan is not None and makespan_ns(instance, one.plan) == one.replanned_ns
+            assert (expert in one.plan.layers[layer].cpu) == (one.place is Place.CPU)
+            assert one.bound_ns is not None and solved.makespan_ns <= one.bound_ns <= one.replanned_ns
+    assert min(one.replanned_ns for one in found.alternatives if one.replanned_ns) == solved.makespan_ns
+    assert found.residency.with_ns <= (found.residency.without_ns or 2**60)
+
+
+@pytest.mark.parametrize("seed", [3, 5, 8, 13])
+def test_break_evens_hold_when_planned_again(seed: int) -> None:
+    from prescope.instances import synthetic_instance
+
+    instance = replace(synthetic_instance("mixtral-8x7b", "a100-pcie4", 8, seed), lookahead=4)
+    plan = solve(instance, method="dp-fast").plan
+    assert plan is not None
+    layer = 15 + seed
+    expert = (*plan.layers[layer].cpu, *plan.layers[layer].gpu)[0]
+    settings_ = ExplainSettings(effort=20_000)
+    found = explain_expert(instance, plan, layer, expert, settings_)
+    changed = {
+        "tokens": lambda value: with_tokens(instance, layer, expert, round(value)),
+        "link bytes/s": lambda value: with_link(instance, value / instance.costs.link.bytes_per_s),
+        "host speed": lambda value: with_host(instance, value),
+    }
+    assert any(one.found for one in found.break_evens)
+    for one in found.break_evens:
+        if one.device_from is None or one.host_from is None:
+            assert one.device_from is one.host_from is None
+            continue
+        for value, wins in ((one.device_from, True), (one.host_from, False)):
+            assert (
+                device_wins(changed[one.lever.value](value), layer, expert, plan=plan, effort=20_000) is wins
+            )
+        assert abs(one.device_from - one.host_from) <= max(1, 0.01 * one.now * 16)
+
+
+def test_words_match_numbers() -> None:
+    for seed in range(12):
+        instance = make_instance(seeded(seed), host=True)
+        plan = solve(instance, method="presched").plan
+        assert plan is not None
+        schedule = evaluate(instance, plan)
+        for layer in range(instance.layers):
+            said = " ".join(layer_sentences(explain_layer(instance, plan, layer, QUICK)))
+            assert format_ns(schedule.layer_end_ns[layer]) in said
+            for facts in layer_experts(instance, plan, schedule, layer)[:1]:
+                found = explain_expert(instance, plan, layer, facts.expert, QUICK)
+                text = " ".join(expert_sentences(found))
+                for one in found.alternatives:
+                    if not one.chosen and one.fixed_ns is not None:
+                        change = one.fixed_ns - found.makespan_ns
+                        if change:
+                            way = "slower" if change > 0 else "faster"
+                            assert re.search(rf"as it is {re.escape(format_ns(abs(change)))} .*{way}", text)
+                assert f"worth {found.prices.link_time:.2f} ms" in text
+
+
+def test_where_a_plan_loses_time() -> None:
+    instance = make_instance(seeded(4), host=True)
+    plan = solve(instance, method="on-demand").plan
+    assert plan is not None
+    whole = explain_plan(instance, plan, count=instance.layers)
+    assert sum(one.duration_ns for one in whole.layers) == whole.makespan_ns == makespan_ns(instance, plan)
+    assert sum(one.lost_ns for one in whole.layers) == whole.makespan_ns - whole.ideal_ns
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=40, deadline=None)
+def test_the_lead_is_link_time_done_less_owed(seed: int) -> None:
+    instance = make_instance(seeded(seed))
+    plan = solve(instance, method="dp-fast").plan
+    assert plan is not None
+    schedule = evaluate(instance, plan)
+    for layer in range(instance.layers):
+        start = schedule.layer_end_ns[layer - 1] if layer else 0
+        copies = [one for one in schedule.tasks if one.kind is TaskKind.COPY]
+        done = sum(
+            1
+            for one in copies
+            if one.layer >= layer
+            for now in range(one.start_ns, one.end_ns)
+            if now < start
+        )
+        owed = sum(max(0, one.end_ns - start) for one in copies if one.layer < layer and one.start_ns < start)
+        assert lead_at(schedule, layer) == done - owed
+
+
+def test_refusals() -> None:
+    instance = make_instance(seeded(4), host=True)
+    plan = solve(instance, method="dp-fast").plan
+    assert plan is not None
+    with pytest.raises(ValueError, match="expected a layer in"):
+        explain_layer(instance, plan, instance.layers, QUICK)
+    with pytest.raises(ValueError, match="expected effort in"):
+        ExplainSettings(effort=0)
+    with pytest.raises(ValueError, match="expected an expert with tokens in layer 0"):
+        explain_expert(instance, plan, 0, 99, QUICK)
