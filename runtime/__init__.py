@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prescope.runtime.arena import DeviceArena, arena_bytes
 from prescope.runtime.backends import Backend, Ticket, Work, backends, open_backend
-from prescope.runtime.builder import CopyRequest, ExpertWork, ProgramBuilder
+from prescope.runtime.builder import ProgramBuilder
 from prescope.runtime.compile import builder_for, compile_plan
 from prescope.runtime.errors import (
     ContentError,
@@ -17,6 +17,7 @@ from prescope.runtime.errors import (
 from prescope.runtime.execution import execute, preamble, run_plan
 from prescope.runtime.happens_before import verify
 from prescope.runtime.program import Op, OpKind, Program, Stream
+from prescope.runtime.requests import CopyRequest, ExpertWork
 from prescope.runtime.slots import SlotState, SlotTable
 from prescope.runtime.stepper import Stepper
 from prescope.runtime.store import ExpertStore, HostStore, Part, consecutive_parts

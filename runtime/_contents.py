@@ -43,6 +43,15 @@ class Contents:
         """Slot that an expert was copied to."""
         return self._slot_of.get((layer, expert))
 
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def holding(self, layer: int, expert: int) -> Held | None:
+        """What the slot of an expert holds, if it still is this expert."""
+        slot = self._slot_of.get((layer, expert))
+        held = None if slot is None else self._held[slot]
+        return held if held is not None and (held.layer, held.expert) == (layer, expert) else None
+
     def fill(self, slot: int, held: Held) -> None:
         """A copy takes a slot over."""
         previous = self._held[slot]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from prescope.runtime._contents import Held
+from prescope.runtime._contents import Contents
 from prescope.runtime._step_ops import CALLER, LINK, StepOps
 from prescope.runtime.errors import PlanError
 from prescope.runtime.places import Places
@@ -18,12 +18,13 @@ class Exchanges:
     ----------
     residents
         Per layer, the residents at first.
-    slots
-        Number of slots.
+    contents
+        What the slots hold.
     """
 
-    def __init__(self, residents: Sequence[Sequence[int]], slots: int) -> None:
-        self.places = Places(residents, slots)
+    def __init__(self, residents: Sequence[Sequence[int]], contents: Contents) -> None:
+        self.places = Places(residents, len(contents))
+        self._contents = contents
         self.names = tuple((slot_place(row),) for row in range(self.places.rows))
         self.initial: tuple[tuple[int, int, int], ...] = ()
         self.pending: tuple[int, ...] = ()
@@ -43,12 +44,10 @@ class Exchanges:
         self,
         layer: int,
         exchanges: Sequence[tuple[int, int]],
-        *,
-        there: Collection[int],
-        residents: Collection[int],
-        computed: Collection[int],
+        brought: Collection[int],
+        leaving: Collection[int],
     ) -> None:
-        """The exchanges of a gate, checked; each is made by `give`, at the latest at the end of the gate.
+        """The exchanges of a gate; each is made when its slot is taken again, or by `make_all`.
 
         Parameters
         ----------
@@ -56,12 +55,10 @@ class Exchanges:
             Layer of the gate.
         exchanges
             ``(expert, victim)``.
-        there
-            Experts of the layer that are in slots or are brought at this gate.
-        residents
-            Residents of the layer.
-        computed
-            Experts computed on the device at this gate.
+        brought
+            Experts of the layer that are copied at this gate.
+        leaving
+            Residents of the layer that may give up their rows.
 
         Raises
         ------
@@ -70,28 +67,27 @@ class Exchanges:
         """
         for expert, victim in exchanges:
             where = f"expert {expert} for {victim} in layer {layer}"
-            if expert not in there:
+            if expert not in brought and self._contents.holding(layer, expert) is None:
                 raise PlanError(f"expected an expert in a slot to become resident, got {where}")
-            if victim not in residents or victim in computed:
+            if victim not in leaving:
                 raise PlanError(f"expected a resident that is not computed to give its row, got {where}")
         self._victims = dict(exchanges)
         if len({*self._victims, *self._victims.values()}) < 2 * len(exchanges):
             raise PlanError(f"expected each expert and each resident once, got {tuple(exchanges)}")
 
-    @property
-    def announced(self) -> tuple[int, ...]:
-        """Experts whose exchange is still to be made."""
-        return tuple(self._victims)
+    def make_all(self, layer: int) -> None:
+        """The gate's copies and computations have been issued: make what is left of its exchanges."""
+        for expert in tuple(self._victims):
+            slot = self._contents.slot_of(layer, expert)
+            if slot is not None:
+                self._give(slot)
 
-    def give(self, slot: int, held: Held) -> None:
-        """From here on the slot has the victim's row, if an exchange was announced for what it holds."""
-        victim = self._victims.pop(held.expert, None)
-        if victim is None:
-            return
-        if held.reader is None and held.copy is not None:
-            # Nothing else would wait for it before the next step.
-            self.landing.append(held.copy)
-        self.places.exchange(slot, held.layer, held.expert, victim)
+    def row_for_copy(self, gate: int, slot: int) -> int:
+        """The row that a copy issued at a gate writes when it takes a slot."""
+        held = self._contents[slot]
+        if held is not None and held.layer == gate and held.expert in self._victims:
+            self._give(slot)
+        return self.places.slot_row(slot)
 
     def handed_on(self, step: StepOps, waits: Iterable[int | None]) -> tuple[str, ...]:
         """What a join with these waits hands on: rows whose copies are certainly done then."""
@@ -106,6 +102,16 @@ class Exchanges:
         self._victims.clear()
         self.initial = self.pending = ()
         return tuple(self.places.recover(set(_filled(step)), lost))
+
+    def _give(self, slot: int) -> None:
+        """What is in the slot keeps its row; from here on the slot has the victim's."""
+        held = self._contents[slot]
+        if held is None:
+            raise PlanError(f"expected an expert in slot {slot}, got none")
+        if held.reader is None and held.copy is not None:
+            # Nothing else would wait for it before the next step.
+            self.landing.append(held.copy)
+        self.places.exchange(slot, held.layer, held.expert, self._victims.pop(held.expert))
 
     def _left_open(self, last: StepOps) -> tuple[int, ...]:
         if not last.ops or last.ops[-1].kind is not OpKind.JOIN:

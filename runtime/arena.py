@@ -76,7 +76,7 @@ class DeviceArena:
                     store.read(layer, expert, self._residents[layer][at])
         self._row_of = [{expert: row for row, expert in enumerate(experts)} for experts in residents]
         self.contents = tuple((row, *key) for key, row in resident_rows(residents, self.slots).items())
-        self._more = [self._residents[layer][self._row_of[layer][expert]] for _, layer, expert in self.contents]
+        self._more = [row for rows in self._residents for row in rows]
 
     @property
     def slots(self) -> int:
@@ -114,7 +114,7 @@ class DeviceArena:
         self._store.read(layer, expert, self.slot_row(row, layer, expert))
 
     def device_row(self, layer: int, expert: int, slot: int | None) -> Tensor:
-        """Where a computation on the device reads: its slot or row, or the resident's own where none is named."""
+        """Where a computation on the device reads: its slot or row, or the resident's where none is named."""
         return self.resident_row(layer, expert) if slot is None else self.slot_row(slot, layer, expert)
 
     def poison(self, slot: int) -> None:

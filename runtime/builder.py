@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from prescope.formulation import CostModel
 from prescope.runtime._contents import Contents, Held
@@ -11,25 +10,17 @@ from prescope.runtime._exchanges import Exchanges
 from prescope.runtime._step_ops import CALLER, CPU, GPU, LINK, StepOps
 from prescope.runtime.errors import PlanError
 from prescope.runtime.program import Op, OpKind, Program, slot_place
+from prescope.runtime.requests import (
+    CopyRequest,
+    check_computes,
+    check_copy,
+    check_residents,
+    describe_copy,
+)
 
 _INPUT = ("input",)
 _OUTPUTS = ("output.gpu", "output.cpu")
 _OUTPUT = {GPU: _OUTPUTS[:1], CPU: _OUTPUTS[1:]}
-
-
-class CopyRequest(NamedTuple):
-    """One expert to bring into one slot."""
-
-    layer: int
-    expert: int
-    slot: int
-
-
-class ExpertWork(NamedTuple):
-    """One expert to compute with its number of tokens."""
-
-    expert: int
-    tokens: int
 
 
 class ProgramBuilder:
@@ -74,22 +65,15 @@ class ProgramBuilder:
     ) -> None:
         if carry and exchange:
             raise PlanError("expected a pool of rows or residents that exchange rows, got both")
-        if len(residents) != costs.layers:
-            raise PlanError(f"expected residents for {costs.layers} layers, got {len(residents)}")
-        for layer, row in enumerate(residents):
-            for expert in row:
-                if not 0 <= expert < experts:
-                    raise PlanError(
-                        f"expected residents in [0, {experts - 1}], got {expert} in layer {layer}"
-                    )
+        check_residents(residents, layers=costs.layers, experts=experts)
         self._costs, self._layers = costs, costs.layers
         self._experts, self._slots = experts, slots
         self._host_computes = host_computes
         self._allow_late = allow_late
         self._residents = tuple(frozenset(row) for row in residents)
-        self._exchanges = Exchanges(residents, slots) if exchange else None
         self._slot_name = tuple((slot_place(slot),) for slot in range(slots))
         self._contents = Contents(slots, carry=carry)
+        self._exchanges = Exchanges(residents, self._contents) if exchange else None
         self._handed_over = tuple(slot_place(slot) for slot in range(slots)) if carry else ()
         self._initial: tuple[tuple[int, int, int], ...] = ()
         self._step = StepOps()
@@ -170,8 +154,9 @@ class ProgramBuilder:
             later ones. A slot may be taken over once its expert is computed or its layer's gate has passed
             without using it.
         exchanges
-            ``(expert, victim)``: an expert of this layer that is in a slot by now, or that is brought into one at
-            this gate, takes the row of a resident that is not computed at this gate, from the next step on.
+            ``(expert, victim)``: an expert of this layer that is in a slot by now, or is brought into one at
+            this gate, takes the place of a resident that is not computed at this gate, from the next step
+            on. The slot goes on with the row of that resident.
         prediction_ns
             Length of the prediction that the host makes after its experts; 0 for none.
 
@@ -188,7 +173,7 @@ class ProgramBuilder:
             exchange of what is not there.
         """
         self._require(f"wave {layer}")
-        self._check_computes(layer, gpu, cpu)
+        check_computes(layer, gpu, cpu, experts=self._experts, host_computes=self._host_computes)
         first = len(self._step.ops)
         pending = [CopyRequest(*copy) for copy in copies]
         needed = {expert for expert, _ in gpu if expert not in self._residents[layer]}
@@ -196,7 +181,11 @@ class ProgramBuilder:
         for index, copy in enumerate(pending):
             if copy.layer == layer and self.slot_of(layer, copy.expert) is None:
                 brought.setdefault(copy.expert, index)
-        self._announce(layer, exchanges, [*brought, *needed], [expert for expert, _ in gpu])
+        if self._exchanges is not None:
+            computed = {expert for expert, _ in gpu}
+            self._exchanges.announce(layer, exchanges, brought, self._residents[layer] - computed)
+        elif exchanges:
+            raise PlanError(f"expected no exchange of rows, which was not asked for, got {exchanges}")
         issued = 0
         dense = self._step.last[CALLER]
         for expert, tokens in gpu:
@@ -211,7 +200,8 @@ class ProgramBuilder:
         for expert, tokens in cpu:
             duration = self._costs.cpu_ns(layer, tokens)
             self._last_on_host = self._compute(layer, expert, None, CPU, (dense,), duration).id
-        self._make_exchanges(layer)
+        if self._exchanges is not None:
+            self._exchanges.make_all(layer)
         if prediction_ns:
             self._step.add(
                 OpKind.PREDICT, CPU, wave=layer, layer=layer, waits=(dense,), predicted_ns=prediction_ns
@@ -309,61 +299,15 @@ class ProgramBuilder:
         if call != self._expected:
             raise PlanError(f"expected the call {self._expected!r}, got {call!r}")
 
-    def _check_computes(
-        self, layer: int, gpu: Sequence[tuple[int, int]], cpu: Sequence[tuple[int, int]]
-    ) -> None:
-        seen: set[int] = set()
-        for expert, _ in (*gpu, *cpu):
-            if not 0 <= expert < self._experts:
-                raise PlanError(
-                    f"expected an expert in [0, {self._experts - 1}], got {expert} in layer {layer}"
-                )
-            if expert in seen:
-                raise PlanError(f"expected each expert once in layer {layer}, got {expert} again")
-            seen.add(expert)
-        if cpu and not self._host_computes:
-            raise PlanError(
-                f"expected no work on the host, which cannot compute, got {len(cpu)} in layer {layer}"
-            )
-
-    def _announce(
-        self, layer: int, exchanges: Sequence[tuple[int, int]], coming: list[int], computed: list[int]
-    ) -> None:
-        if self._exchanges is None:
-            if exchanges:
-                raise PlanError(f"expected no exchange of rows, which was not asked for, got {exchanges}")
-            return
-        in_slots = [expert for expert, _ in exchanges if self._held(layer, expert) is not None]
-        self._exchanges.announce(
-            layer,
-            exchanges,
-            there={*coming, *in_slots},
-            residents=self._residents[layer],
-            computed=computed,
-        )
-
-    def _make_exchanges(self, layer: int) -> None:
-        for expert in () if self._exchanges is None else self._exchanges.announced:
-            slot, held = self.slot_of(layer, expert), self._held(layer, expert)
-            if self._exchanges is not None and slot is not None and held is not None:
-                self._exchanges.give(slot, held)
-
-    def _held(self, layer: int, expert: int) -> Held | None:
-        """What the slot of an expert holds, if it still is this expert."""
-        slot = self.slot_of(layer, expert)
-        held = None if slot is None else self._contents[slot]
-        return held if held is not None and (held.layer, held.expert) == (layer, expert) else None
-
     def _copy(self, wave: int, copy: CopyRequest, needed: set[int] | tuple[()]) -> None:
         layer, expert, slot = copy
-        where = f"the copy of layer {layer} expert {expert} to slot {slot} at gate {wave}"
-        earliest = 0 if self._allow_late else max(0, wave)
-        if not earliest <= layer < self._layers:
-            raise PlanError(f"expected a layer in [{earliest}, {self._layers - 1}], got {where}")
-        if not 0 <= expert < self._experts:
-            raise PlanError(f"expected an expert in [0, {self._experts - 1}], got {where}")
-        if not 0 <= slot < self._slots:
-            raise PlanError(f"expected one of {self._slots} slots, got {where}")
+        where = describe_copy(wave, copy)
+        check_copy(
+            copy,
+            where,
+            earliest=0 if self._allow_late else max(0, wave),
+            shape=(self._layers, self._experts, self._slots),
+        )
         if expert in self._residents[layer]:
             raise PlanError(f"expected an expert that is not resident, got {where}")
         earlier = self.slot_of(layer, expert)
@@ -378,11 +322,7 @@ class ProgramBuilder:
                 f"expected a slot that is free by then, got {where} while it holds layer {held.layer} "
                 f"expert {held.expert}, not yet computed"
             )
-        row = None
-        if self._exchanges is not None:
-            if held is not None and held.layer == wave:
-                self._exchanges.give(slot, held)
-            row = self._exchanges.places.slot_row(slot)
+        row = None if self._exchanges is None else self._exchanges.row_for_copy(wave, slot)
         op = self._step.add(
             OpKind.COPY,
             LINK,
@@ -405,12 +345,13 @@ class ProgramBuilder:
             row = None if self._exchanges is None else self._exchanges.places.resident_row(layer, expert)
             self._compute(layer, expert, None, GPU, (dense,), duration, row)
             return
-        slot, held = self.slot_of(layer, expert), self._held(layer, expert)
+        held = self._contents.holding(layer, expert)
         if held is None:
             raise PlanError(
                 f"expected a copy of layer {layer} expert {expert}, which runs on the device and is not "
                 "resident, got none"
             )
+        slot = self.slot_of(layer, expert)
         held.reader = self._compute(layer, expert, slot, GPU, (dense, held.copy), duration, held.row).id
 
     def _compute(

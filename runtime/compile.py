@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from prescope.formulation import Instance, Plan, TaskKind, evaluate
 from prescope.formulation.packed_plan import release_gate
-from prescope.runtime.builder import CopyRequest, ProgramBuilder
+from prescope.runtime.builder import ProgramBuilder
 from prescope.runtime.program import Program
+from prescope.runtime.requests import CopyRequest
 
 
 def builder_for(instance: Instance) -> ProgramBuilder:

@@ -101,8 +101,8 @@ class Stepper:
         Parameters
         ----------
         arenas
-            Where residents exchange rows: everyone who runs the programs, with the memory they run in. What the
-            step overwrote is read again.
+            Where residents exchange rows: everyone who runs the programs, with the memory they run in. What
+            the step overwrote is read again.
         """
         self._builder.abort_step()
         self._backend.reset()

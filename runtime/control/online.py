@@ -72,6 +72,7 @@ class OnlineStep:
         # Per slot: when it is free, or None while its copy waits for a later layer.
         self._slot_free_ns: list[int | None] = [0] * slots
         self._landed: dict[tuple[int, int], tuple[int, int]] = {}
+        self._arrival_ns: dict[tuple[int, int], int] = {}
         self._counts = np.zeros(resident.shape, dtype=np.int64)
         self._layers: list[LayerPlan] = []
         self._transfers: list[Transfer] = []
@@ -100,15 +101,27 @@ class OnlineStep:
         next_gate_ns = self._layer_end_ns
         if layer + 1 < self._resident.shape[0]:
             next_gate_ns += self._dense_ns(layer + 1)
+        brought = tuple(
+            expert
+            for (owner, expert), end_ns in self._arrival_ns.items()
+            if owner == layer and end_ns <= self._layer_end_ns
+        )
         copies += self._prefetch(layer, decision, gate_ns, next_gate_ns)
         plan = LayerPlan(gpu=decision.gpu, cpu=decision.cpu)
         self._layers.append(plan)
         prediction_ns = self._prediction_of(layer)
         predict = self._forecasts.announce(layer, self._host_free_ns) if prediction_ns else None
-        return Wave(layer=layer, plan=plan, copies=copies, prediction_ns=prediction_ns, predict=predict)
+        return Wave(
+            layer=layer,
+            plan=plan,
+            copies=copies,
+            brought=tuple(sorted(brought)),
+            prediction_ns=prediction_ns,
+            predict=predict,
+        )
 
-    def finish(self) -> tuple[Instance, Plan]:
-        """The decided step as an instance and its realised plan."""
+    def finish(self, predictor: str | None = None) -> tuple[Instance, Plan]:
+        """See `StepControl.finish`."""
         instance = Instance(
             name="step",
             costs=self._costs,
@@ -120,6 +133,7 @@ class OnlineStep:
             host_computes=self._host_computes,
             link_ready_ns=self._entry_link_ns,
             prediction_ns=self._prediction_ns,
+            predicted=None if predictor is None else self._forecasts.foreseen(predictor),
         )
         plan = Plan(
             layers=tuple(self._layers),
@@ -247,6 +261,7 @@ class OnlineStep:
         self._link_ns = start_ns + self._costs.copy_ns(layer)
         self._slot_free_ns[slot] = None
         self._landed[layer, expert] = (slot, self._link_ns)
+        self._arrival_ns[layer, expert] = self._link_ns
         transfer = Transfer(layer=layer, expert=expert, slot=slot, gate=gate)
         self._transfers.append(transfer)
         return transfer

@@ -59,10 +59,14 @@ class PlannedStep:
         """
         if not np.array_equal(counts, self._instance.demand.counts[layer]):
             raise ValueError(f"expected the planned demand in layer {layer}, got other token counts")
-        return Wave(layer=layer, plan=self._plan.layers[layer], copies=tuple(self._waves[layer]))
+        plan = self._plan.layers[layer]
+        resident = self._instance.residents[layer]
+        # Who was computed on the device has landed; of others a plan brings none.
+        brought = tuple(sorted(expert for expert in plan.gpu if expert not in resident))
+        return Wave(layer=layer, plan=plan, copies=tuple(self._waves[layer]), brought=brought)
 
-    def finish(self) -> tuple[Instance, Plan]:
-        """The instance and the plan with its gates and slots filled in."""
+    def finish(self, predictor: str | None = None) -> tuple[Instance, Plan]:
+        """The instance and the plan with its gates and slots filled in; nothing was forecast."""
         return self._instance, self._plan
 
     @property

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Lock
 
+import numpy as np
+
+from prescope.formulation import PredictedDemand
+from prescope.formulation.demand import FloatArray
 from prescope.formulation.forecast import Forecast
 
 Forecaster = Callable[[int, int], Forecast]
@@ -27,6 +31,7 @@ class PredictionLane:
     def __init__(self, forecast: Forecaster, *, layers: int, reach: int) -> None:
         self._forecast, self._layers, self._reach = forecast, layers, reach
         self._said: dict[int, tuple[Forecast, ...]] = {}
+        self._all: dict[int, tuple[Forecast, ...]] = {}
         self._ready_ns: dict[int, int] = {}
         self._newest = -1
         self._lock = Lock()
@@ -53,11 +58,36 @@ class PredictionLane:
         self._make(self._newest)
         return self._said[self._newest][layer - self._newest :]
 
+    def foreseen(self, source: str) -> PredictedDemand | None:
+        """All that was forecast; zero where nothing was, ``None`` where nothing was at all.
+
+        Parameters
+        ----------
+        source
+            Who made the forecasts.
+        """
+        with self._lock:
+            made = {at: said for at, said in self._all.items() if said}
+        if not made:
+            return None
+        horizons = max(len(said) for said in made.values())
+        experts = next(iter(made.values()))[0].probability.shape[0]
+        probabilities: FloatArray = np.zeros((horizons, self._layers, experts))
+        expected_tokens = np.zeros_like(probabilities)
+        for at, said in made.items():
+            for ahead, forecast in enumerate(said):
+                probabilities[ahead, at + 1 + ahead] = forecast.probability
+                expected_tokens[ahead, at + 1 + ahead] = forecast.expected_tokens
+        return PredictedDemand(
+            probabilities=np.clip(probabilities, 0.0, 1.0), expected_tokens=expected_tokens, source=source
+        )
+
     def _make(self, source: int) -> None:
         with self._lock:
             # What a newer gate has superseded is not made any more: its inputs may be gone.
             if source not in self._said and source >= self._newest:
                 ahead = max(0, min(self._reach, self._layers - 1 - source))
-                self._said[source] = tuple(self._forecast(source, horizon) for horizon in range(1, ahead + 1))
+                said = tuple(self._forecast(source, horizon) for horizon in range(1, ahead + 1))
+                self._said[source] = self._all[source] = said
                 for old in [known for known in self._said if known < self._newest]:
                     del self._said[old]

@@ -22,6 +22,8 @@ class Wave:
         Where the layer's activated experts run, in order.
     copies
         Copies issued now, in link order, with their slots and ``gate == layer``.
+    brought
+        Experts of the layer that were copied in this step and have landed by the end of the layer.
     prediction_ns
         What the forecasts after this gate take the host.
     predict
@@ -32,6 +34,7 @@ class Wave:
     layer: int
     plan: LayerPlan
     copies: tuple[Transfer, ...]
+    brought: tuple[int, ...] = ()
     prediction_ns: int = 0
     predict: Callable[[], None] | None = None
 
@@ -47,8 +50,14 @@ class StepControl(Protocol):
         """Decide a layer from its true token counts, int64 ``[experts]``."""
         ...
 
-    def finish(self) -> tuple[Instance, Plan]:
-        """The step as it was decided, for the evaluator, after the last gate."""
+    def finish(self, predictor: str | None = None) -> tuple[Instance, Plan]:
+        """The step as it was decided, for the evaluator, after the last gate.
+
+        Parameters
+        ----------
+        predictor
+            Name of whoever made the forecasts, to have those that were asked for in the instance.
+        """
         ...
 
     @property

@@ -18,7 +18,9 @@ from prescope.runtime.plugin.load.link import store_of
 from prescope.runtime.plugin.memory_tier import serve_from_memory
 from prescope.runtime.plugin.moe_layers import AttachError, check_supported, expert_bytes, moe_layers
 from prescope.runtime.plugin.placement import divide_budget, residents_of_budget
+from prescope.runtime.plugin.retention import resolve_retention
 from prescope.runtime.plugin.settings import EngineSettings
+from prescope.solver.residency import GateRule
 
 DEFAULT_PRESET = "qwen3-30b-a3b@a100-pcie4"
 
@@ -34,6 +36,7 @@ def attach(
     costs: str | os.PathLike[str] | CostFile | CostModel | None = None,
     slots: int | None = None,
     lookahead: int | None = None,
+    retention: str | GateRule | None = None,
     residency: str | None = None,
     popularity: FloatArray | None = None,
     seed: int = 0,
@@ -43,8 +46,8 @@ def attach(
     """Take over where and when a model's experts run; what they compute stays the same.
 
     The experts move to one host store (the modules keep meta tensors), the most popular ones are pinned in
-    device memory, the others are copied, prefetched or computed on the host as ``policy`` decides at every
-    gate. `Engine.detach`, or leaving a ``with`` block, restores the model bit for bit.
+    device memory at first, the others are copied, prefetched or computed on the host as ``policy`` decides at
+    every gate. `Engine.detach`, or leaving a ``with`` block, restores the model bit for bit.
 
     A model made by `prescope.load` keeps its experts on disk instead; then the memory granted is one pool of
     rows, every missing expert is read into it, and all times are measured.
@@ -74,6 +77,12 @@ def attach(
     lookahead
         How many layers ahead copies may be issued; ``None`` is 4, 1 for experts on disk, or all layers where
         demand is known.
+    retention
+        Rule by which residents change from step to step, for experts in memory: what was brought in takes the
+        place of a resident of its layer that is worth less, and nothing is copied for it.
+        ``"moving-average"``, ``"learned"``, ``"lru"``, ``"lfu"``, ``"static"`` (nobody moves), or a rule
+        (`prescope.solver.residency.GateRule`); ``None`` is ``"moving-average"``, which leaves everybody in
+        place from 16 sequences on.
     residency
         Rule by which a pool keeps its contents, for experts on disk: see
         `prescope.runtime.control.residency.residencies`; ``None`` is ``"moving-average"``.
@@ -98,6 +107,11 @@ def attach(
     store = store_of(model)
     check_supported(model, layers, on_disk=store is not None)
     if store is not None:
+        if retention is not None:
+            raise AttachError(
+                f"expected retention for experts in memory, got {retention!r} for experts on disk: name the "
+                "rule of their pool with residency"
+            )
         from prescope.runtime.plugin.disk_tier import serve_from_disk
 
         return serve_from_disk(
@@ -140,6 +154,16 @@ def attach(
         partial(request.random_token_popularity, model, layers, experts, seed),
     )
     chosen = request.resolve_predictor(predictor, layers, shares)
+    residents = residents_of_budget(shares, pinned)
+    kept = resolve_retention(
+        retention,
+        shares=shares,
+        top_k=layers[0].router.top_k,
+        costs=found.costs,
+        host_computes=found.host_computes,
+        residents=residents,
+        slots=buffers,
+    )
     settings = EngineSettings(
         policy=policy,
         gate_policy=request.resolve_policy(policy, chosen),
@@ -148,10 +172,10 @@ def attach(
         tier=found.tier,
         host_computes=found.host_computes,
         experts=experts,
-        residents=residents_of_budget(shares, pinned),
+        residents=residents,
         slots=buffers,
         lookahead=request.resolve_lookahead(lookahead, chosen, count),
-        residency="pinned",
+        residency="pinned" if kept is None else kept.rule.name,
         expert_memory_bytes=budget_bytes,
         seed=seed,
     )
@@ -163,4 +187,5 @@ def attach(
         backend=backend,
         backend_options=backend_options,
         record=record,
+        retention=kept,
     )

@@ -20,6 +20,7 @@ from prescope.instances import Recording as StepRecording
 from prescope.instances import RoutingTrace, write_recording
 from prescope.predictor import Predictor
 from prescope.runtime.control import StepControl, Wave
+from prescope.runtime.control.retention import Exchange, Retention
 from prescope.runtime.plugin.expert_math import autocast_type, compute_expert, expert_inputs
 from prescope.runtime.plugin.ledger import StepLedger
 from prescope.runtime.plugin.moe_layers import MoeLayer
@@ -56,11 +57,12 @@ class Engine:
         factory: StepFactory,
         restore: Callable[[], None],
         record: Recording,
+        retention: Retention | None = None,
         drift: DriftMonitor | None = None,
     ) -> None:
         self._model, self._layers, self._serving = model, layers, serving
         self._predictor, self._settings = predictor, settings
-        self._factory, self._restore = factory, restore
+        self._factory, self._restore, self._retention = factory, restore, retention
         self._rows = RowTracker()
         self._recorder: RoutingRecorder | None = None
         if record:
@@ -103,6 +105,11 @@ class Engine:
         return self._serving
 
     @property
+    def residents(self) -> tuple[tuple[int, ...], ...]:
+        """Who is resident when the next step begins, per layer, ascending."""
+        return self._serving.stepper.residents()
+
+    @property
     def records(self) -> tuple[StepRecord, ...]:
         """The newest steps in full, oldest first."""
         return self._ledger.records
@@ -138,6 +145,8 @@ class Engine:
             stack.callback(self._hooks.remove)
             stack.callback(self._restore)
             stack.callback(self._serving.close)
+            if self._retention is not None:
+                stack.callback(self._retention.rule.close)
 
     def report(self) -> EngineReport:
         """What was done so far, planned, simulated and executed."""
@@ -201,13 +210,21 @@ class Engine:
                 if call.past == 0:
                     self._recorder.begin_sequences()
                 self._recorder.begin_step(real, (call.batch, call.tokens), call.ids, first=call.past == 0)
+            sequences = self._rows.sequences(real)
             self._predictor.begin_step(
-                self._tokens, sequences=self._rows.sequences(real), token_ids=self._rows.token_ids(real)
+                self._tokens, sequences=sequences, token_ids=self._rows.token_ids(real)
             )
+            resident = None
+            if self._retention is not None:
+                # After a prompt come steps of a token per sequence.
+                resident = self._retention.begin_step(
+                    tokens=self._tokens, coming_tokens=int(np.unique(sequences).size)
+                )
             self._control = self._factory.new_step(
                 name=f"step-{self._ledger.steps}",
                 tokens=self._tokens,
                 link_ready_ns=self._link_ready_ns,
+                resident=resident,
             )
             self._next_layer = 0
             self._predict = _nothing
@@ -265,6 +282,9 @@ class Engine:
             began = perf_counter_ns()
             self._predictor.observe(layer, hidden[real], chosen, scales)
             wave = self._control.gate(layer, counts)
+            exchanges: tuple[Exchange, ...] = ()
+            if self._retention is not None:
+                exchanges = self._retention.gate(layer, counts, wave.brought)
             self._plan_ns.append(perf_counter_ns() - began)
             if self._recorder is not None:
                 self._recorder.gate(chosen, scales, hidden[real])
@@ -277,6 +297,7 @@ class Engine:
                 gpu=[(expert, int(counts[expert])) for expert in wave.plan.gpu],
                 cpu=[(expert, int(counts[expert])) for expert in wave.plan.cpu],
                 copies=_copies(wave),
+                exchanges=[(exchange.expert, exchange.victim) for exchange in exchanges],
                 work={expert: partial(compute, expert, work) for expert, work in inputs.items()},
                 prediction_ns=wave.prediction_ns,
                 predict=wave.predict,
@@ -297,7 +318,7 @@ class Engine:
     def _finish_step(self) -> None:
         assert self._control is not None
         trace = self._serving.stepper.end_step()
-        instance, plan = self._control.finish()
+        instance, plan = self._control.finish(self._predictor.name)
         self._link_ready_ns = self._control.link_ready_ns
         self._ledger.enter(
             instance=instance,
@@ -305,10 +326,13 @@ class Engine:
             program=self._serving.stepper.program(),
             trace=trace,
             tokens=self._tokens,
+            exchanges=() if self._retention is None else self._retention.exchanges,
             phase=self._phase,
             plan_ns=round(median(self._plan_ns)),
             times=self._serving.times,
         )
+        if self._retention is not None:
+            self._retention.end_step()
         if self._recorder is not None:
             self._recorder.end_step()
         self._control = None
@@ -326,7 +350,9 @@ class Engine:
         self._factory.forget()
         self._link_ready_ns = 0
         try:
-            self._serving.stepper.reset()
+            self._serving.reset()
+            if self._retention is not None:
+                self._retention.resume(self._serving.stepper.residents())
         finally:
             self._turns.give_back()
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from prescope.formulation import Instance, Plan, evaluate
 from prescope.formulation.checks import require_int
 from prescope.instances import Recording
+from prescope.runtime.control.retention import Exchange
 from prescope.runtime.happens_before import verify
 from prescope.runtime.plugin.report import EngineReport, StepReport
 from prescope.runtime.plugin.settings import EngineSettings, StepRecord
@@ -69,6 +70,7 @@ class StepLedger:
         program: Program,
         trace: StepTrace,
         tokens: int,
+        exchanges: tuple[Exchange, ...] = (),
         phase: str,
         plan_ns: int,
         times: Callable[[Instance, Program, StepTrace], tuple[int | None, int | None]],
@@ -77,7 +79,7 @@ class StepLedger:
 
         Parameters
         ----------
-        instance, plan, program, trace, tokens
+        instance, plan, program, trace, tokens, exchanges
             As in `StepRecord`.
         phase, plan_ns
             As in `StepReport`.
@@ -94,7 +96,13 @@ class StepLedger:
         verify(*((program,) if self._previous is None else (self._previous, program)))
         self._previous = program
         record = StepRecord(
-            instance=instance, plan=plan, planned=planned, program=program, trace=trace, tokens=tokens
+            instance=instance,
+            plan=plan,
+            planned=planned,
+            program=program,
+            trace=trace,
+            tokens=tokens,
+            exchanges=exchanges,
         )
         simulated_ns, executed_ns = times(instance, program, trace)
         self._watch(planned.makespan_ns, executed_ns)

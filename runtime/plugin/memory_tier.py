@@ -11,6 +11,7 @@ from prescope.predictor import Predictor
 from prescope.runtime.arena import DeviceArena
 from prescope.runtime.backends import open_backend
 from prescope.runtime.builder import ProgramBuilder
+from prescope.runtime.control.retention import Retention
 from prescope.runtime.plugin.engine import Engine
 from prescope.runtime.plugin.moe_layers import MoeLayer
 from prescope.runtime.plugin.new_step import PinnedStepFactory
@@ -32,6 +33,7 @@ def serve_from_memory(
     backend: str,
     backend_options: Any,
     record: Recording,
+    retention: Retention | None,
 ) -> Engine:
     """Move a model's experts to a host store and start an engine; on failure the model is as before."""
     store = take_weights(layers)
@@ -43,7 +45,7 @@ def serve_from_memory(
             backend_options = slow_motion_options(model, layers, store, settings.costs, seed=settings.seed)
         # The arena is written outside the caller's inference mode, by threads that know none.
         with torch.inference_mode(False):
-            serving = _serving(store, settings, backend, backend_options)
+            serving = _serving(store, settings, backend, backend_options, retention is not None)
         return Engine(
             model=model,
             layers=layers,
@@ -53,6 +55,7 @@ def serve_from_memory(
             factory=PinnedStepFactory(settings, predictor),
             restore=partial(return_weights, layers, store),
             record=record,
+            retention=retention,
         )
     except BaseException:
         if serving is not None:
@@ -61,13 +64,16 @@ def serve_from_memory(
         raise
 
 
-def _serving(store: HostStore, settings: EngineSettings, backend: str, options: Any) -> Serving:
+def _serving(
+    store: HostStore, settings: EngineSettings, backend: str, options: Any, exchange: bool
+) -> Serving:
     builder = ProgramBuilder(
         costs=settings.costs,
         experts=store.experts,
         slots=settings.slots,
         residents=settings.residents,
         host_computes=settings.host_computes,
+        exchange=exchange,
     )
     arena = DeviceArena(
         store,
@@ -76,7 +82,7 @@ def _serving(store: HostStore, settings: EngineSettings, backend: str, options: 
         budget_bytes=settings.expert_memory_bytes,
     )
     opened = open_backend(backend, store, arena, options)
-    shadow = None
+    shadow = places = None
     if backend == "cpu":
         # The simulator beside the emulated run times the same programs on small weights of its own.
         small = synthetic_store(layers=store.layers, experts=store.experts, elements=3)
@@ -89,4 +95,6 @@ def _serving(store: HostStore, settings: EngineSettings, backend: str, options: 
         stepper=Stepper(builder, opened),
         dilation=float(getattr(options, "dilation", 1.0)),
         shadow=shadow,
+        shadow_arena=places,
+        exchange=exchange,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from prescope.formulation import Demand, Instance
 from prescope.predictor import Predictor
@@ -13,12 +14,28 @@ from prescope.runtime.control.pool import RowPool
 from prescope.runtime.control.pooled import PooledStep
 from prescope.runtime.plugin.settings import EngineSettings
 
+BoolArray = npt.NDArray[np.bool_]
+
 
 class StepFactory(Protocol):
     """Makes the control of one step after another."""
 
-    def new_step(self, *, name: str, tokens: int, link_ready_ns: int) -> StepControl:
-        """Control of a step with ``tokens`` real tokens; the predictor's step has begun."""
+    def new_step(
+        self, *, name: str, tokens: int, link_ready_ns: int, resident: BoolArray | None
+    ) -> StepControl:
+        """Control of a step with ``tokens`` real tokens; the predictor's step has begun.
+
+        Parameters
+        ----------
+        name
+            For messages.
+        tokens
+            Real tokens.
+        link_ready_ns
+            As for `prescope.formulation.Instance`.
+        resident
+            Who is resident in this step, bool ``[layers, experts]``; ``None`` where nobody ever moves.
+        """
         ...
 
     def forget(self) -> None:
@@ -32,8 +49,13 @@ def prediction_costs(predictor: Predictor, layers: int, tokens: int) -> tuple[in
     return costs if any(costs) else ()
 
 
+def rows_of(resident: BoolArray) -> tuple[tuple[int, ...], ...]:
+    """Residents per layer, ascending."""
+    return tuple(tuple(row.nonzero()[0].tolist()) for row in resident)
+
+
 class PinnedStepFactory:
-    """Steps with pinned residents and slots whose contents end with the step.
+    """Steps with residents and slots; what is in a slot at the end of a step is forgotten.
 
     Parameters
     ----------
@@ -53,7 +75,9 @@ class PinnedStepFactory:
     def forget(self) -> None:
         """Nothing outlives a step; see `StepFactory.forget`."""
 
-    def new_step(self, *, name: str, tokens: int, link_ready_ns: int) -> StepControl:
+    def new_step(
+        self, *, name: str, tokens: int, link_ready_ns: int, resident: BoolArray | None
+    ) -> StepControl:
         """See `StepFactory.new_step`.
 
         Raises
@@ -66,7 +90,7 @@ class PinnedStepFactory:
             return online_step(
                 costs=settings.costs,
                 tables=self._tables,
-                resident=self._resident,
+                resident=self._resident if resident is None else resident,
                 slots=settings.slots,
                 lookahead=settings.lookahead,
                 policy=settings.gate_policy,
@@ -86,7 +110,7 @@ class PinnedStepFactory:
             name=name,
             costs=settings.costs,
             demand=Demand(counts=known, batch_tokens=tokens),
-            residents=settings.residents,
+            residents=settings.residents if resident is None else rows_of(resident),
             slots=settings.slots,
             lookahead=settings.lookahead,
             tier=settings.tier,
@@ -121,7 +145,9 @@ class PooledStepFactory:
         """The rows may hold anything; see `StepFactory.forget`."""
         self._pool.forget()
 
-    def new_step(self, *, name: str, tokens: int, link_ready_ns: int) -> StepControl:
+    def new_step(
+        self, *, name: str, tokens: int, link_ready_ns: int, resident: BoolArray | None
+    ) -> StepControl:
         """See `StepFactory.new_step`."""
         settings = self._settings
         if settings.gate_policy is None:

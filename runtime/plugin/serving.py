@@ -32,6 +32,10 @@ class Serving:
         Real time per modelled time; 1 unless slow motion is emulated.
     shadow
         Simulates, beside an emulated run, the same programs in virtual time.
+    shadow_arena
+        The memory that it does it in.
+    exchange
+        Whether residents and slots exchange rows.
     """
 
     store: Any
@@ -40,10 +44,10 @@ class Serving:
     stepper: Stepper
     dilation: float = 1.0
     shadow: Backend | None = None
+    shadow_arena: DeviceArena | None = None
+    exchange: bool = False
 
-    def times(
-        self, instance: Instance, program: Program, trace: StepTrace
-    ) -> tuple[int | None, int | None]:
+    def times(self, instance: Instance, program: Program, trace: StepTrace) -> tuple[int | None, int | None]:
         """Simulated and executed duration of a step in nanoseconds, ``None`` for what did not happen."""
         if self.backend.name == "sim":
             return trace.makespan_ns, None
@@ -51,6 +55,13 @@ class Serving:
             return None, trace.makespan_ns
         simulated = execute(self.shadow, program, link_busy_ns=instance.link_ready_ns)
         return simulated.makespan_ns, trace.makespan_ns
+
+    def reset(self) -> None:
+        """After a failed step: be ready for the next one, with the residents of the one that failed."""
+        machines = [(self.backend, self.arena)]
+        if self.shadow is not None and self.shadow_arena is not None:
+            machines.append((self.shadow, self.shadow_arena))
+        self.stepper.reset(machines if self.exchange else ())
 
     def close(self) -> None:
         """Close the backends; may be called more than once."""

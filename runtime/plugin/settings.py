@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prescope.formulation import CostModel, Instance, Plan, Schedule, Tier
+from prescope.formulation.forecast import Forecast
+from prescope.runtime.control.retention import Exchange
 from prescope.runtime.program import Program
 from prescope.runtime.trace import StepTrace
 from prescope.solver.online import GatePolicy
@@ -27,9 +29,11 @@ class EngineSettings:
     experts
         Experts per layer.
     residents, slots, lookahead
-        As for `prescope.formulation.Instance`; over a pool of rows nothing is pinned and every row is a slot.
+        As for `prescope.formulation.Instance`, the residents those of the first step; over a pool of rows
+        nothing is pinned and every row is a slot.
     residency
-        What keeps its place on the device: ``"pinned"``, or the rule of the pool.
+        What keeps its place on the device: ``"pinned"``, or the rule by which residents change or by which a
+        pool keeps its contents.
     expert_memory_bytes
         Device memory granted for experts.
     seed
@@ -67,6 +71,8 @@ class StepRecord:
         What happened.
     tokens
         Real tokens.
+    exchanges
+        Who became resident for the next step, and in whose place.
     """
 
     instance: Instance
@@ -75,3 +81,16 @@ class StepRecord:
     program: Program
     trace: StepTrace
     tokens: int
+    exchanges: tuple[Exchange, ...] = ()
+
+    @property
+    def forecasts(self) -> tuple[Forecast | None, ...]:
+        """Per layer, what was said of it at the gate before; ``None`` where nothing was."""
+        predicted = self.instance.predicted
+        if predicted is None:
+            return ()
+        pairs = zip(predicted.expected_tokens[0], predicted.probabilities[0], strict=True)
+        return tuple(
+            Forecast(expected_tokens=tokens, probability=chance) if chance.any() else None
+            for tokens, chance in pairs
+        )

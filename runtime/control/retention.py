@@ -1,0 +1,107 @@
+"""Who becomes resident at a gate, in whose place: what was brought in replaces idle residents worth less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prescope.formulation.demand import IntArray
+from prescope.solver.residency import GateRule
+
+
+class Exchange(NamedTuple):
+    """An expert in a slot takes a resident's row; the slot goes on with its own."""
+
+    layer: int
+    expert: int
+    victim: int
+
+
+class Retention:
+    """Residents of one step after another.
+
+    An expert that was brought for a layer takes the place of a resident of the same layer without tokens in
+    this step, if a place is worth more to it. Nothing is copied, and the present step runs as if nothing had
+    happened: from the next one on, the expert is resident.
+
+    Parameters
+    ----------
+    rule
+        Scores the experts of a layer.
+    residents
+        Per layer, the residents of the first step.
+    experts
+        Experts per layer.
+    """
+
+    def __init__(self, rule: GateRule, residents: Sequence[Sequence[int]], *, experts: int) -> None:
+        self._rule = rule
+        self._next = np.zeros((len(residents), experts), dtype=np.bool_)
+        self._tokens, self._steps = 1, 1.0
+        self.exchanges: tuple[Exchange, ...] = ()
+        self.resume(residents)
+
+    @property
+    def rule(self) -> GateRule:
+        """The rule."""
+        return self._rule
+
+    def resume(self, residents: Sequence[Sequence[int]]) -> None:
+        """Go on with these residents, after a step that was given up."""
+        self._next[:] = False
+        for layer, row in enumerate(residents):
+            self._next[layer, list(row)] = True
+        self._rule.end_step()
+
+    def begin_step(self, *, tokens: int, coming_tokens: int) -> npt.NDArray[np.bool_]:
+        """A step begins; returns who is resident in it, bool ``[layers, experts]``.
+
+        Parameters
+        ----------
+        tokens
+            Tokens of the step.
+        coming_tokens
+            Tokens that the steps after it will have.
+        """
+        self._tokens = max(1, coming_tokens)
+        self._steps = max(1.0, tokens / self._tokens)
+        self.exchanges = ()
+        return self._next.copy()
+
+    def gate(self, layer: int, counts: IntArray, brought: Iterable[int]) -> tuple[Exchange, ...]:
+        """A gate was decided: whose places change from the next step on.
+
+        Parameters
+        ----------
+        layer
+            Its layer.
+        counts
+            Its true tokens, int64 ``[experts]``.
+        brought
+            Experts of the layer that are in slots by the end of the layer.
+        """
+        self._rule.observe(layer, counts, self._steps)
+        comers = [expert for expert in brought if not self._next[layer, expert]]
+        scores = self._rule.scores(layer, self._tokens) if comers else None
+        if scores is None:
+            return ()
+        idle = np.flatnonzero(self._next[layer] & (counts == 0))
+        # The best of those that come against the worst of those that go.
+        comers.sort(key=lambda expert: (-scores[expert], expert))
+        victims = idle[np.argsort(scores[idle], kind="stable")].tolist()
+        made = tuple(
+            Exchange(layer, expert, victim)
+            for expert, victim in zip(comers, victims, strict=False)
+            if scores[expert] > scores[victim]
+        )
+        for _, expert, victim in made:
+            self._next[layer, victim], self._next[layer, expert] = False, True
+        self.exchanges += made
+        return made
+
+    def end_step(self) -> None:
+        """All gates have spoken."""
+        self._rule.end_step()

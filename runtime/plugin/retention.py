@@ -1,0 +1,106 @@
+"""What `prescope.attach` was asked for as retention, made definite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from prescope.formulation import CostModel
+from prescope.formulation.demand import FloatArray
+from prescope.runtime.control.retention import Retention
+from prescope.runtime.plugin.moe_layers import AttachError
+from prescope.solver.residency import (
+    GateAverage,
+    GateLearned,
+    GateRule,
+    LeastFrequentlyUsed,
+    LeastRecentlyUsed,
+    StepwiseRule,
+)
+
+DEFAULT_RETENTION = "moving-average"
+
+
+class _Setting(NamedTuple):
+    start: FloatArray
+    fixed_ns: float
+    per_token_ns: float
+
+
+def retentions() -> tuple[str, ...]:
+    """Names of the rules by which residents keep their places, ``"static"`` among them."""
+    return ("static", *_RULES)
+
+
+def resolve_retention(
+    wanted: str | GateRule | None,
+    *,
+    shares: FloatArray,
+    top_k: int,
+    costs: CostModel,
+    host_computes: bool,
+    residents: tuple[tuple[int, ...], ...],
+    slots: int,
+) -> Retention | None:
+    """The residents of one step after another; ``None`` where nobody moves.
+
+    Parameters
+    ----------
+    wanted
+        A name of `retentions`, a rule, or ``None`` for the default.
+    shares
+        Share of each expert, ``[layers, experts]``.
+    top_k
+        Experts of a token.
+    costs, host_computes
+        What an expert that is not resident costs.
+    residents, slots
+        As of `EngineSettings`.
+
+    Raises
+    ------
+    AttachError
+        When it is no rule.
+    """
+    rule = DEFAULT_RETENTION if wanted is None else wanted
+    if isinstance(rule, str):
+        if rule not in retentions():
+            raise AttachError(f"expected a retention among {', '.join(retentions())}, got {rule!r}")
+        # Without slots nothing ever comes in.
+        if rule == "static" or not slots or not any(residents):
+            return None
+        rule = _RULES[rule](_setting(shares, top_k, costs, host_computes))
+    _check_rule(rule)
+    return Retention(rule, residents, experts=shares.shape[1])
+
+
+def _check_rule(rule: GateRule) -> None:
+    wanted = ("name", "observe", "scores", "end_step", "close")
+    if missing := [name for name in wanted if not hasattr(rule, name)]:
+        raise AttachError(
+            f"expected a retention rule, got {type(rule).__name__} without {', '.join(missing)}"
+        )
+
+
+def _setting(shares: FloatArray, top_k: int, costs: CostModel, host_computes: bool) -> _Setting:
+    start = shares * (top_k / shares.sum(axis=1, keepdims=True).clip(min=1e-12))
+    if not host_computes:
+        return _Setting(start.clip(max=1.0), float(costs.copy_ns(0)), 0.0)
+    one_ns, two_ns = costs.cpu_ns(0, 1), costs.cpu_ns(0, 2)
+    return _Setting(start.clip(max=1.0), float(2 * one_ns - two_ns), float(two_ns - one_ns))
+
+
+_RULES: dict[str, Callable[[_Setting], GateRule]] = {
+    "learned": lambda known: GateLearned(
+        known.start, fixed_ns=known.fixed_ns, per_token_ns=known.per_token_ns
+    ),
+    "moving-average": lambda known: GateAverage(
+        known.start, fixed_ns=known.fixed_ns, per_token_ns=known.per_token_ns
+    ),
+    "lru": lambda known: StepwiseRule(
+        LeastRecentlyUsed(*known.start.shape), layers=known.start.shape[0], experts=known.start.shape[1]
+    ),
+    "lfu": lambda known: StepwiseRule(
+        LeastFrequentlyUsed(*known.start.shape), layers=known.start.shape[0], experts=known.start.shape[1]
+    ),
+}

@@ -1,0 +1,127 @@
+"""Residents by what a learned model expects of the next steps, gate by gate, fitted while running."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from logging import getLogger
+
+import numpy as np
+
+from prescope.formulation.demand import FloatArray, IntArray
+from prescope.solver.residency.gate_average import GateAverage
+from prescope.solver.residency.outlook_model import DECAYS, OutlookSettings, OutlookSums
+from prescope.solver.residency.refit import Refit
+
+_LOG = getLogger(__name__)
+
+# Steps that may wait to be counted; with more, the newest is left out.
+_MOST_WAITING = 8
+
+
+class GateLearned:
+    """The expert with the least expected host time goes first, as `Learned` says it, layer by layer.
+
+    Parameters
+    ----------
+    start
+        As of `GateAverage`.
+    sums
+        What the model was fitted from; ``None`` begins without a model.
+    fixed_ns, per_token_ns
+        As of `GateAverage`.
+    trusted_from
+        Counted steps from which the model is believed; a moving average serves before.
+    every
+        Steps between two fits.
+    background
+        Whether a thread counts and fits. Otherwise `end_step` does, and results do not depend on timing.
+    """
+
+    name = "learned"
+
+    def __init__(
+        self,
+        start: FloatArray,
+        sums: OutlookSums | None = None,
+        *,
+        fixed_ns: float,
+        per_token_ns: float,
+        trusted_from: int = 512,
+        every: int = 32,
+        background: bool = True,
+    ) -> None:
+        self._start = np.array(start, dtype=np.float64)
+        self._average = GateAverage(start, fixed_ns=fixed_ns, per_token_ns=per_token_ns)
+        self._fixed_ns, self._per_token_ns = fixed_ns, per_token_ns
+        # [layers, decays, experts]: one layer's inputs lie together.
+        self._inputs = np.repeat(self._start[:, None], len(DECAYS), axis=1)
+        self._rows = self._all_rows()
+        self._use = self._start.copy()
+        self._seen, self._single = 0, True
+        self._trusted_from = trusted_from
+        layers, experts = self._start.shape
+        known = sums or OutlookSums(layers, experts, OutlookSettings())
+        self._model = known.solve() if known.weight >= trusted_from else None
+        self._refit = Refit(known, every=every, background=False)
+        self._counted = known.weight
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="prescope-refit") if background else None
+        self._waiting: list[Future[None]] = []
+
+    @property
+    def fits(self) -> int:
+        """How often the model was fitted while it was used."""
+        return self._refit.fits
+
+    def observe(self, layer: int, counts: IntArray, steps: float = 1.0) -> None:
+        """See `GateRule.observe`; a step that counts as several moves the inputs and teaches nothing."""
+        self._average.observe(layer, counts, steps)
+        total = int(counts.sum())
+        if not total:
+            return
+        self._use[layer] = counts * (self._start[layer].sum() / total)
+        for decay, average in zip(DECAYS, self._inputs[layer], strict=True):
+            average += (1.0 - (1.0 - decay) ** steps) * (self._use[layer] - average)
+        self._seen += 1
+        self._single &= steps == 1.0
+
+    def scores(self, layer: int, tokens: int) -> FloatArray | None:
+        """See `GateRule.scores`."""
+        if self._model is None:
+            return self._average.scores(layer, tokens)
+        weights = self._model[layer]
+        use = np.clip(self._inputs[layer].reshape(-1) @ weights[:-1] + weights[-1], 0.0, 1.0)
+        worth: FloatArray = self._fixed_ns * (1.0 - (1.0 - use) ** tokens) + self._per_token_ns * tokens * use
+        return worth
+
+    def end_step(self) -> None:
+        """See `GateRule.end_step`; a step that was given up teaches nothing."""
+        if self._seen == self._start.shape[0] and self._single:
+            self._count(self._rows, self._use.copy())
+        self._seen, self._single = 0, True
+        self._rows = self._all_rows()
+        if self._counted >= self._trusted_from and self._refit.fits:
+            # After a fit there is always a newest one: what is given instead is not looked at.
+            self._model = self._refit.latest(self._start)
+
+    def close(self) -> None:
+        """See `GateRule.close`; what is being counted is waited for."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def _all_rows(self) -> FloatArray:
+        layers = self._start.shape[0]
+        return np.concatenate([self._inputs.reshape(layers, -1), np.ones((layers, 1))], axis=1)
+
+    def _count(self, rows: FloatArray, use: FloatArray) -> None:
+        if self._pool is None:
+            self._refit.observe(rows, use)
+            self._counted += 1
+            return
+        for done in [future for future in self._waiting if future.done()]:
+            self._waiting.remove(done)
+            if (failure := done.exception()) is not None:
+                _LOG.warning("residents are kept by the model fitted before: %s", failure)
+        if len(self._waiting) < _MOST_WAITING:
+            self._waiting.append(self._pool.submit(self._refit.observe, rows, use))
+            self._counted += 1
