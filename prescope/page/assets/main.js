@@ -1,0 +1,61 @@
+// The page: what there is, in the order of the questions asked.
+
+function summary() {
+  const frame = h('div', { class: 'numbers', 'aria-live': 'off' });
+  on('step', (data) => {
+    const step = timeline.steps[data.index];
+    const heads = step.schedules;
+    const last = heads[heads.length - 1];
+    const bound = step.gap.find(([name]) => name === 'lower bound');
+    const tile = (name, value, about) => h('div', { class: 'number-tile' }, h('span', {}, name), h('b', {}, value), about ? h('small', {}, about) : '');
+    const above = bound && bound[1] ? last.makespan_ns / bound[1] - 1 : null;
+    frame.replaceChildren(...[
+      ...heads.map((head, at) => tile(head.name, formatNs(head.makespan_ns), at ? against(head, heads[0]) : '')),
+      bound ? tile('lower bound', formatNs(bound[1]), above === null ? '' : `${formatShare(above)} above it`) : '',
+      step.tokens ? tile('per token', formatNs(last.makespan_ns / step.tokens), plural(step.tokens, 'token')) : '',
+      ...timeline.lanes.map((lane, at) => tile(`${lane} busy`, formatShare(last.busy_ns[at] / Math.max(last.makespan_ns, 1)), formatNs(last.busy_ns[at]))),
+    ].filter(Boolean));
+  });
+  const facts = h('dl', { class: 'facts small' });
+  on('step', (data) => facts.replaceChildren(...timeline.steps[data.index].facts.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value)))));
+  return h('section', { class: 'card', 'aria-label': 'Numbers of the step' }, frame, facts);
+}
+
+function against(head, base) {
+  if (head.makespan_ns === base.makespan_ns || !base.makespan_ns) return `as ${base.name}`;
+  const share = head.makespan_ns / base.makespan_ns - 1;
+  return `${formatShare(Math.abs(share))} ${share > 0 ? 'above' : 'below'} ${base.name}`;
+}
+
+function build() {
+  readColours();
+  const dialog = helpDialog();
+  const parts = [pageHeader(dialog)];
+  const main = h('main', { id: 'main' });
+  if (timeline) main.append(...[stepsSection(), summary(), timelineSection(), waterfallSection(), usageSection(), layersSection(), residencySection(), demandSection()].filter(Boolean));
+  main.append(...doc.panels.map(panelSection), provenanceSection());
+  parts.push(main, dialog, tooltip);
+  const app = document.getElementById('app');
+  app.append(h('a', { class: 'skip', href: '#main' }, 'Skip to the figures'), ...parts);
+  document.addEventListener('keydown', (event) => {
+    const typing = ['TEXTAREA', 'SELECT'].includes(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey;
+    if (typing || dialog.open) return;
+    if (event.key === '?') dialog.showModal();
+    else if (timeline && event.key === ',') pickStep(state.step - 1);
+    else if (timeline && event.key === '.') pickStep(state.step + 1);
+  });
+  if (timeline) showStep().then(() => { document.documentElement.dataset.ready = 'yes'; });
+  else document.documentElement.dataset.ready = 'yes';
+}
+
+// On paper the page is light whatever the screen is.
+for (const moment of ['beforeprint', 'afterprint']) window.addEventListener(moment, () => { readColours(); emit('theme'); });
+
+function complain(error) {
+  document.getElementById('app').prepend(h('p', { class: 'page-error', role: 'alert' },
+    `This page cannot show its data: ${error && error.message ? error.message : error}. It needs a browser of 2023 or later.`));
+  console.error(error);
+}
+
+window.addEventListener('unhandledrejection', (event) => complain(event.reason));
+try { build(); } catch (error) { complain(error); }

@@ -1,0 +1,60 @@
+// How busy link, GPU and CPU are over the step.
+
+const BUCKETS = 120;
+
+function usageOf(schedule, lane) {
+  const tasks = schedule.tasks.filter((task) => timeline.lanes[task.lane] === lane).sort((a, b) => a.start - b.start);
+  const wide = schedule.makespan / BUCKETS;
+  const filled = new Array(BUCKETS).fill(0);
+  let until = 0;
+  for (const task of tasks) {
+    let start = Math.max(task.start, until);
+    const end = Math.min(task.end, schedule.makespan);
+    until = Math.max(until, end);
+    while (start < end) {
+      const bucket = Math.min(Math.floor(start / wide), BUCKETS - 1);
+      const stop = bucket === BUCKETS - 1 ? end : Math.min(end, (bucket + 1) * wide);
+      filled[bucket] += Math.max(stop - start, 0);
+      start = stop > start ? stop : end;
+    }
+  }
+  return filled.map((value) => clamp(value / wide, 0, 1));
+}
+
+function usageSection() {
+  const frame = h('div', { class: 'figure usage' });
+  let data = null;
+  const draw = drawnAtWidth(frame, (width) => { if (data) drawUsage(frame, data, width); });
+  on('step', (now) => { data = now; draw(); });
+  return section('usage', 'Use of link, GPU and CPU', null, frame);
+}
+
+function drawUsage(frame, data, width) {
+  const heads = headOf(data.index);
+  const left = 62;
+  const right = 58;
+  const tall = 44;
+  const rows = timeline.lanes.map((lane, at) => {
+    const shares = heads.map((head) => head.busy_ns[at] / Math.max(head.makespan_ns, 1));
+    const text = shares.map(formatShare).join(' / ');
+    const parts = [s('text', { x: 0, y: tall / 2 + 4, class: 'name' }, lane.toUpperCase()),
+      s('rect', { x: left, y: 4, width: width - left - right, height: tall - 8, class: 'fill-idle' }),
+      s('text', { x: width, y: tall / 2 + 4, 'text-anchor': 'end', class: 'value' }, formatShare(shares[shares.length - 1]))];
+    if (data.schedules) {
+      const longest = Math.max(...data.schedules.map((schedule) => schedule.makespan), 1);
+      data.schedules.forEach((schedule, place) => {
+        const actual = place === data.schedules.length - 1;
+        const span = ((width - left - right) * schedule.makespan) / longest;
+        const points = usageOf(schedule, lane).map((share, bucket) => `${(left + ((bucket + 0.5) * span) / BUCKETS).toFixed(1)},${(tall - 4 - share * (tall - 8)).toFixed(1)}`);
+        if (actual) parts.push(s('polygon', { points: `${left},${tall - 4} ${points.join(' ')} ${left + span},${tall - 4}`, class: `area-${lane}` }));
+        else parts.push(s('polyline', { points: points.join(' '), class: 'planned-line thin' }));
+      });
+    }
+    return s('svg', { width, height: tall, role: 'img', 'aria-label': `${lane}: busy ${heads.map((head, place) => `${formatShare(shares[place])} ${head.name}`).join(', ')}` },
+      s('title', {}, `${lane}: ${heads.map((head) => head.name).join(' / ')} ${text}`), parts);
+  });
+  const two = heads.length > 1;
+  frame.replaceChildren(...rows, h('p', { class: 'hint' }, two
+    ? `Filled: ${heads[heads.length - 1].name}; dashed: ${heads.slice(0, -1).map((head) => head.name).join(', ')}. On the right the mean over the step.`
+    : 'Share of the time that each is busy; on the right the mean over the step.'));
+}
