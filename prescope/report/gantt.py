@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from prescope.formulation.schedule import Lane, Schedule
+from prescope.formulation.schedule import Lane, Schedule, Task
 from prescope.formulation.units import format_ns
 from prescope.report.origin import MarkedTask, Origin, mark, shares
 
@@ -27,20 +28,29 @@ STYLES = {
     Origin.RESIDENT: "green",
     Origin.PREFETCHED: "cyan",
     Origin.LATE: "bright_yellow",
-    Origin.ON_DEMAND: "bright_red",
+    Origin.ON_DEMAND: "yellow",
     Origin.HOST: "magenta",
     Origin.PREDICTION: "blue",
     Origin.UNUSED: "red",
 }
+# Not by colour alone: what went wrong is hatched.
+BLOCKS = {Origin.LATE: "▓", Origin.UNUSED: "▒"}
 LANES = (Lane.LINK, Lane.GPU, Lane.CPU)
+PATH = {Lane.LINK: "L", Lane.GPU: "G", Lane.CPU: "C"}
 IDLE = "."
+Mark = TypeVar("Mark")
 _MARGIN = 6  # "link  "
 _TAIL = 6  # " 100 %"
 _MIN_CELLS = 10
 
 
 def gantt(
-    schedule: Schedule, *, width: int, colour: bool = False, layers: tuple[int, int] | None = None
+    schedule: Schedule,
+    *,
+    width: int,
+    colour: bool = False,
+    layers: tuple[int, int] | None = None,
+    path: Iterable[Task] = (),
 ) -> Text:
     """Draw a schedule.
 
@@ -57,6 +67,8 @@ def gantt(
         Coloured blocks instead of letters.
     layers
         Draw only the time of these layers, first and last; all of it when ``None``.
+    path
+        Its critical path: one more row says on which lane it runs.
 
     Raises
     ------
@@ -77,8 +89,17 @@ def gantt(
         for origin, run in groupby(row):
             _append(text, origin, len(list(run)), colour)
         text.append(f"{busy[lane]:>5.0%}".replace("%", " %") + "\n")
+    critical = list(path)
+    if critical:
+        text.append(f"{'path':<{_MARGIN}}")
+        row = [lane and PATH[lane] for lane in _path(critical, begin_ns, end_ns, cells)]
+        text.append("".join(letter or IDLE for letter in row), style="bold" if colour else "")
+        text.append("\n")
     text.append(" " * _MARGIN + _axis(begin_ns, end_ns, cells) + "\n")
     text.append_text(_legend(marked, colour))
+    if critical:
+        words = ", ".join(f"{letter} {lane.value}" for lane, letter in PATH.items())
+        text.append(f"\n{' ' * _MARGIN}path: what the end waits for; {words}")
     return text
 
 
@@ -86,7 +107,8 @@ def _append(text: Text, origin: Origin | None, columns: int, colour: bool) -> No
     if origin is None:
         text.append(IDLE * columns, style="dim" if colour else "")
     else:
-        text.append(("█" if colour else LETTERS[origin]) * columns, style=STYLES[origin] if colour else "")
+        shown = BLOCKS.get(origin, "█") if colour else LETTERS[origin]
+        text.append(shown * columns, style=STYLES[origin] if colour else "")
 
 
 def window_ns(schedule: Schedule, layers: tuple[int, int] | None) -> tuple[int, int]:
@@ -101,24 +123,34 @@ def window_ns(schedule: Schedule, layers: tuple[int, int] | None) -> tuple[int, 
 
 
 def _cells(lane: list[MarkedTask], begin_ns: int, end_ns: int, cells: int) -> list[Origin | None]:
+    spans = ((entry.task, entry.origin) for entry in lane)
+    return _filled(spans, begin_ns, end_ns, cells)
+
+
+def _path(path: Iterable[Task], begin_ns: int, end_ns: int, cells: int) -> list[Lane | None]:
+    return _filled(((task, task.lane) for task in path), begin_ns, end_ns, cells)
+
+
+def _filled(spans: Iterable[tuple[Task, Mark]], begin_ns: int, end_ns: int, cells: int) -> list[Mark | None]:
+    """What fills most of every cell; ``None`` where the cell is mostly empty."""
     span_ns = max(end_ns - begin_ns, 1)
-    filled: list[dict[Origin, int]] = [{} for _ in range(cells)]
+    filled: list[dict[Mark, int]] = [{} for _ in range(cells)]
     # In units of 1/cells ns, where the borders of the cells are whole numbers.
-    for entry in lane:
-        start = max((entry.task.start_ns - begin_ns) * cells, 0)
-        end = min((entry.task.end_ns - begin_ns) * cells, span_ns * cells)
+    for task, marked in spans:
+        start = max((task.start_ns - begin_ns) * cells, 0)
+        end = min((task.end_ns - begin_ns) * cells, span_ns * cells)
         while start < end:
             cell = start // span_ns
             stop = min(end, (cell + 1) * span_ns)
-            filled[cell][entry.origin] = filled[cell].get(entry.origin, 0) + stop - start
+            filled[cell][marked] = filled[cell].get(marked, 0) + stop - start
             start = stop
     return [_most(cell, span_ns) for cell in filled]
 
 
-def _most(cell: dict[Origin, int], size: int) -> Origin | None:
+def _most(cell: dict[Mark, int], size: int) -> Mark | None:
     if 2 * sum(cell.values()) < size:
         return None
-    return max(cell, key=lambda origin: cell[origin])
+    return max(cell, key=lambda marked: cell[marked])
 
 
 def _ruler(schedule: Schedule, begin_ns: int, end_ns: int, cells: int) -> str:

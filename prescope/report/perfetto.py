@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prescope.formulation.schedule import Lane, Schedule, Task, TaskKind
 from prescope.instances._atomic import atomic_file
-from prescope.report.origin import MarkedTask, Origin, mark
+from prescope.report.perfetto_events import NOT_TASKS, CounterTrack, Event, Process
 
 FORMAT = "prescope-trace/1"
-_LANES = (Lane.LINK, Lane.GPU, Lane.CPU)
-_TRACKS_PER_LANE = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +42,13 @@ class TraceFile:
 
 
 def trace_document(
-    schedules: Mapping[str, Schedule], notes: Mapping[str, str] | None = None
+    schedules: Mapping[str, Schedule],
+    notes: Mapping[str, str] | None = None,
+    *,
+    counters: Mapping[str, Sequence[CounterTrack]] | None = None,
+    paths: Mapping[str, Collection[Task]] | None = None,
+    dilation: float = 1.0,
+    began_unix_ns: int | None = None,
 ) -> dict[str, Any]:
     """Chrome trace events of named schedules, as an object ready for JSON.
 
@@ -54,6 +58,10 @@ def trace_document(
         Drawn below each other in this order.
     notes
         Text pairs to keep with it.
+    counters, paths
+        Per schedule, counters to draw and its critical path.
+    dilation, began_unix_ns
+        Kept with it, as in `TraceFile`.
 
     Raises
     ------
@@ -65,9 +73,16 @@ def trace_document(
     # Perfetto draws no negative times; a copy may have begun in the step before.
     starts = [task.start_ns for schedule in schedules.values() for task in schedule.tasks]
     offset_ns = max(-min(starts, default=0), 0)
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     for pid, (name, schedule) in enumerate(schedules.items(), start=1):
-        events += _process(pid, name, schedule, offset_ns)
+        process = Process(pid, name)
+        drawn = process.draw(
+            schedule,
+            lambda time_ns: (time_ns + offset_ns) / 1000,
+            counters=(counters or {}).get(name, ()),
+            path=(paths or {}).get(name, ()),
+        )
+        events += [*in_order(drawn), *process.names()]
     return {
         "traceEvents": events,
         "displayTimeUnit": "ns",
@@ -75,6 +90,8 @@ def trace_document(
             "format": FORMAT,
             "offset_ns": offset_ns,
             "notes": dict(notes or {}),
+            "dilation": dilation,
+            "began_unix_ns": began_unix_ns,
             "schedules": [
                 {
                     "pid": pid,
@@ -88,15 +105,26 @@ def trace_document(
     }
 
 
+def in_order(events: Iterator[Event]) -> list[Event]:
+    """Events by their time; those of one time in the order drawn."""
+    return sorted(events, key=lambda event: event["ts"])
+
+
+def write_document(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
+    """Write a document of trace events, whole or not at all."""
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
+    with atomic_file(Path(path)) as stream:
+        stream.write(text.encode())
+
+
 def write_trace(
     path: str | os.PathLike[str],
     schedules: Mapping[str, Schedule],
     notes: Mapping[str, str] | None = None,
+    **options: Any,
 ) -> None:
     """Write named schedules as a trace file, whole or not at all; arguments as of `trace_document`."""
-    text = json.dumps(trace_document(schedules, notes), separators=(",", ":")) + "\n"
-    with atomic_file(Path(path)) as stream:
-        stream.write(text.encode())
+    write_document(path, trace_document(schedules, notes, **options))
 
 
 def read_trace(path: str | os.PathLike[str]) -> TraceFile:
@@ -115,25 +143,33 @@ def read_trace(path: str | os.PathLike[str]) -> TraceFile:
             raise ValueError(f"expected format {FORMAT!r}, got {other['format']!r}")
         schedules = {
             str(entry["name"]): Schedule(
-                tasks=tuple(_task(event["args"]) for event in _slices(document["traceEvents"], entry["pid"])),
+                tasks=tuple(_tasks(document["traceEvents"], entry["pid"])),
                 layer_end_ns=tuple(int(end) for end in entry["layer_end_ns"]),
                 makespan_ns=int(entry["makespan_ns"]),
             )
             for entry in other["schedules"]
         }
-        notes = {str(key): str(value) for key, value in other["notes"].items()}
+        if not schedules:
+            raise ValueError("expected at least one schedule, got none")
+        began = other.get("began_unix_ns")
+        return TraceFile(
+            schedules=schedules,
+            notes={str(key): str(value) for key, value in other["notes"].items()},
+            dilation=float(other.get("dilation", 1.0)),
+            began_unix_ns=None if began is None else int(began),
+        )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{os.fspath(path)}: expected a trace written by prescope, got one without {error}. {remedy}"
         ) from error
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}. {remedy}") from error
-    return TraceFile(schedules=schedules, notes=notes)
 
 
-def _slices(events: list[dict[str, Any]], pid: int) -> Iterator[dict[str, Any]]:
-    slices = (event for event in events if event["ph"] == "X" and event["pid"] == pid)
-    return (event for event in slices if event["cat"] != "layer")
+def _tasks(events: list[Event], pid: int) -> Iterator[Task]:
+    for event in events:
+        if event["ph"] == "X" and event["pid"] == pid and event["cat"] not in NOT_TASKS:
+            yield _task(event["args"])
 
 
 def _task(args: dict[str, Any]) -> Task:
@@ -146,79 +182,3 @@ def _task(args: dict[str, Any]) -> Task:
         start_ns=args["start_ns"],
         end_ns=args["end_ns"],
     )
-
-
-def _process(pid: int, name: str, schedule: Schedule, offset_ns: int) -> Iterator[dict[str, Any]]:
-    yield _meta(pid, 0, "process_name", {"name": name})
-    yield _meta(pid, 0, "process_sort_index", {"sort_index": pid})
-    yield _meta(pid, 1, "thread_name", {"name": "layers"})
-    yield _meta(pid, 1, "thread_sort_index", {"sort_index": 1})
-    for layer, end_ns in enumerate(schedule.layer_end_ns):
-        start_ns = schedule.layer_end_ns[layer - 1] if layer else 0
-        yield _slice(pid, 1, f"layer {layer}", "layer", start_ns + offset_ns, end_ns - start_ns, {})
-    threads: dict[int, str] = {}
-    # What each track is busy until: tasks of one lane that overlap would not nest, so they get another track.
-    until: dict[int, int] = {}
-    copies: dict[tuple[int, int | None], tuple[int, int]] = {}
-    flow = pid * 10**6
-    for entry in mark(schedule):
-        task = entry.task
-        tid = 10 + _LANES.index(task.lane) * _TRACKS_PER_LANE
-        while until.get(tid, task.start_ns) > task.start_ns:
-            tid += 1
-        until[tid] = task.end_ns
-        threads[tid] = task.lane.value
-        yield _task_slice(pid, tid, entry, offset_ns)
-        key = task.layer, task.expert
-        if task.kind is TaskKind.COPY:
-            copies[key] = tid, task.start_ns
-        elif task.slot is not None and entry.origin is not Origin.UNUSED and key in copies:
-            flow += 1
-            yield from _arrow(pid, flow, copies[key], (tid, task.start_ns), offset_ns)
-    for tid, lane in sorted(threads.items()):
-        yield _meta(pid, tid, "thread_name", {"name": lane})
-        yield _meta(pid, tid, "thread_sort_index", {"sort_index": tid})
-
-
-def _task_slice(pid: int, tid: int, entry: MarkedTask, offset_ns: int) -> dict[str, Any]:
-    task = entry.task
-    name = f"L{task.layer} dense" if task.expert is None else f"L{task.layer} E{task.expert}"
-    args = {
-        "kind": task.kind.value,
-        "lane": task.lane.value,
-        "layer": task.layer,
-        "expert": task.expert,
-        "slot": task.slot,
-        "start_ns": task.start_ns,
-        "end_ns": task.end_ns,
-        "origin": entry.origin.value,
-    }
-    return _slice(pid, tid, name, entry.origin.value, task.start_ns + offset_ns, task.duration_ns, args)
-
-
-def _slice(
-    pid: int, tid: int, name: str, category: str, start_ns: int, length_ns: int, args: dict[str, Any]
-) -> dict[str, Any]:
-    return {
-        "ph": "X",
-        "name": name,
-        "cat": category,
-        "pid": pid,
-        "tid": tid,
-        "ts": start_ns / 1000,
-        "dur": length_ns / 1000,
-        "args": args,
-    }
-
-
-def _arrow(
-    pid: int, flow: int, tail: tuple[int, int], head: tuple[int, int], offset_ns: int
-) -> Iterator[dict[str, Any]]:
-    shared = {"name": "weights", "cat": "copy", "id": flow, "pid": pid}
-    yield {**shared, "ph": "s", "tid": tail[0], "ts": (tail[1] + offset_ns) / 1000}
-    # "e": the arrow ends at the slice that encloses this time, not at the next one.
-    yield {**shared, "ph": "f", "bp": "e", "tid": head[0], "ts": (head[1] + offset_ns) / 1000}
-
-
-def _meta(pid: int, tid: int, name: str, args: dict[str, Any]) -> dict[str, Any]:
-    return {"ph": "M", "name": name, "pid": pid, "tid": tid, "args": args}

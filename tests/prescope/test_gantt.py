@@ -7,6 +7,7 @@ from small_schedule import SMALL
 from tiny_instances import instances_with_plans
 
 from prescope.formulation import InfeasiblePlanError, Instance, Plan, evaluate
+from prescope.inspection import critical_path
 from prescope.report import gantt
 
 # 28 cells of 5 ns each, from -20 ns to 120 ns.
@@ -22,6 +23,13 @@ cpu   ........cccccccc............  29 %
 def test_every_column_of_a_known_schedule() -> None:
     drawn = gantt(SMALL, width=28 + 12).plain
     assert drawn == BY_HAND
+
+
+def test_the_critical_path_is_a_row_of_its_own() -> None:
+    path = [link.task for link in critical_path(SMALL)]
+    rows = gantt(SMALL, width=28 + 12, path=path).plain.splitlines()
+    assert rows[4] == "path  ....GGGGCCCCCCCCGGGGLLLLGGGG"
+    assert rows[-1].strip() == "path: what the end waits for; L link, G gpu, C cpu"
 
 
 def test_the_share_is_that_of_the_time_drawn() -> None:
@@ -55,4 +63,4 @@ def test_rows_fill_the_width_exactly(drawn: tuple[Instance, Plan], width: int) -
     # A lane shown as busy somewhere is busy, and a lane without tasks stays idle.
     for row in rows:
         lane = [task for task in schedule.tasks if task.lane == row.split()[0]]
-        assert set(row[6:-6]) <= set("drpocx.") and (lane or set(row[6:-6]) == {"."})
+        assert set(row[6:-6]) <= set("drplocx.") and (lane or set(row[6:-6]) == {"."})

@@ -15,12 +15,12 @@ def test_every_task_of_a_known_schedule() -> None:
         "dense",
         "prefetched",
         "prefetched",
-        "resident",
         "cpu",
+        "resident",
         "unused copy",
         "dense",
-        "on demand",
         "prefetched",
+        "on demand",
         "on demand",
     ]
 

@@ -23,12 +23,12 @@ SMALL = Schedule(
         task("dense", "gpu", 0, None, None, 0, 20),
         task("copy", "link", 1, 7, 1, 10, 50),  # prefetched
         task("compute", "gpu", 0, 5, 0, 20, 30),
-        task("compute", "gpu", 0, 1, None, 30, 40),  # resident
         task("compute", "cpu", 0, 2, None, 20, 60),
+        task("compute", "gpu", 0, 1, None, 30, 40),  # resident
         task("copy", "link", 1, 9, 2, 50, 70),  # nobody uses it
         task("dense", "gpu", 1, None, None, 60, 80),
-        task("copy", "link", 1, 8, 0, 80, 100),  # on demand
         task("compute", "gpu", 1, 7, 1, 80, 90),
+        task("copy", "link", 1, 8, 0, 80, 100),  # on demand
         task("compute", "gpu", 1, 8, 0, 100, 120),
     ),
     layer_end_ns=(60, 120),
