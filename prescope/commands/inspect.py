@@ -69,7 +69,7 @@ def inspect(
     if html is not None:
         from prescope.page import write_page
 
-        write_page(view, html)
+        write_page(view, html, start=0 if shown is None else view.steps.index(shown))
         written.append(f"{html} (open it in a browser)")
     if as_json:
         print_json(view_document(view, shown, window))
