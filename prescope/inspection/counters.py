@@ -9,8 +9,7 @@ import numpy as np
 
 from prescope.formulation import Lane, Schedule, TaskKind
 from prescope.formulation.demand import FloatArray
-from prescope.inspection.layers import named_schedule
-from prescope.inspection.view import StepView
+from prescope.inspection.view import StepView, named_schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

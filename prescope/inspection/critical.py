@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from prescope.formulation.schedule import Lane, Schedule, Task, TaskKind
+from prescope.inspection.view import StepView, named_schedule
 
 
 class Because(StrEnum):
@@ -46,12 +47,25 @@ class CriticalLink:
 _RANK = (Because.COPY, Because.SLOT, Because.LAYER, Because.LANE, Because.GATE)
 
 
-def critical_path(schedule: Schedule) -> tuple[CriticalLink, ...]:
+def step_path(step: StepView, schedule: str | None = None) -> tuple[CriticalLink, ...]:
+    """The critical path of one schedule of a step, by default of what happened."""
+    ready_ns = 0 if step.instance is None else step.instance.link_ready_ns
+    return critical_path(named_schedule(step, schedule), link_ready_ns=ready_ns)
+
+
+def critical_path(schedule: Schedule, *, link_ready_ns: int = 0) -> tuple[CriticalLink, ...]:
     """The tasks that decide the makespan, first to last.
 
     From the last task back to whatever it needed and that ended last. Durations and slacks of the path add up
     to the time from its first task's start to its last task's end, which is the makespan of a planned
     schedule. Empty for a schedule without tasks.
+
+    Parameters
+    ----------
+    schedule
+        What was planned, or what happened.
+    link_ready_ns
+        How long the link was still busy with the step before.
     """
     tasks = [task for task in schedule.tasks if task.kind is not TaskKind.COPY]
     if not tasks:
@@ -66,7 +80,8 @@ def critical_path(schedule: Schedule) -> tuple[CriticalLink, ...]:
         for because, other in needs.of(task):
             if id(other) not in seen and other.end_ns <= task.start_ns and _better(because, other, best):
                 best = because, other
-        if best is None:
+        first_copy = task.kind is TaskKind.COPY and not needs.is_behind(task)
+        if best is None or (first_copy and best[1].end_ns < link_ready_ns <= task.start_ns):
             path.append(CriticalLink(task=task, because=Because.START, slack_ns=0))
             break
         path.append(CriticalLink(task=task, because=best[0], slack_ns=task.start_ns - best[1].end_ns))
@@ -109,6 +124,10 @@ class _Needs:
                     self._slots[task.slot].append(task)
             if task.kind is TaskKind.DENSE:
                 self._layers[task.layer].append(task)
+
+    def is_behind(self, task: Task) -> bool:
+        """Whether another task is ahead of it in its lane."""
+        return id(task) in self._ahead
 
     def of(self, task: Task) -> Iterator[tuple[Because, Task]]:
         ahead = self._ahead.get(id(task))

@@ -7,7 +7,7 @@ from typing import Any
 
 from prescope.formulation import Schedule, TaskKind
 from prescope.inspection.counters import counters
-from prescope.inspection.critical import critical_path
+from prescope.inspection.critical import step_path
 from prescope.inspection.demand import demand_rows
 from prescope.inspection.layers import LayerRow, layer_rows
 from prescope.inspection.spent import Part, spent
@@ -66,7 +66,7 @@ def step_document(step: StepView, layers: tuple[int, int] | None = None) -> dict
 def schedule_document(step: StepView, name: str, layers: tuple[int, int] | None = None) -> dict[str, Any]:
     """One schedule of a step: lanes, sums, rows per layer, counters and tasks."""
     schedule = step.schedules[name]
-    critical = {id(link.task) for link in critical_path(schedule)}
+    critical = {id(link.task) for link in step_path(step, name)}
     busy = shares(schedule, 0, schedule.makespan_ns)
     return {
         "name": name,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prescope.formulation import Task, TaskKind
-from prescope.inspection.critical import critical_path
-from prescope.inspection.layers import named_schedule
-from prescope.inspection.view import StepView
+from prescope.inspection.critical import step_path
+from prescope.inspection.view import StepView, named_schedule
 from prescope.report.origin import Origin, mark
 
 
@@ -54,7 +53,7 @@ def expert_rows(step: StepView, layer: int, schedule: str | None = None) -> tupl
     drawn = named_schedule(step, schedule)
     if not 0 <= layer < len(drawn.layer_end_ns):
         raise ValueError(f"expected --layer in [0, {len(drawn.layer_end_ns) - 1}], got {layer}")
-    critical = {id(link.task) for link in critical_path(drawn)}
+    critical = {id(link.task) for link in step_path(step, schedule)}
     copies: dict[int, Task] = {}
     computed: dict[int, Task] = {}
     origins: dict[int, Origin] = {}

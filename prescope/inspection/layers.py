@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prescope.formulation import Lane, Schedule, TaskKind
+from prescope.formulation import Lane, TaskKind
 from prescope.inspection.spent import waits_ns
-from prescope.inspection.view import StepView
+from prescope.inspection.view import StepView, named_schedule
 from prescope.report.origin import Origin, mark
 
 
@@ -96,12 +96,3 @@ def layer_rows(step: StepView, schedule: str | None = None) -> tuple[LayerRow, .
         )
         for layer in layers
     )
-
-
-def named_schedule(step: StepView, name: str | None) -> Schedule:
-    """A schedule of a step by its name; the last when ``None``."""
-    if name is None:
-        return step.schedule
-    if name not in step.schedules:
-        raise ValueError(f"expected a schedule among {', '.join(step.schedules)}, got {name!r}")
-    return step.schedules[name]

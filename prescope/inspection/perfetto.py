@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prescope.inspection.counters import counters
-from prescope.inspection.critical import critical_path
+from prescope.inspection.critical import step_path
 from prescope.inspection.view import StepView
 from prescope.report.perfetto import in_order, trace_document, write_document
 from prescope.report.perfetto_events import CounterTrack, Event, Process
@@ -161,7 +161,7 @@ def _counters(step: StepView, name: str) -> tuple[CounterTrack, ...]:
 
 
 def _path(step: StepView, name: str) -> list[Any]:
-    return [link.task for link in critical_path(step.schedules[name])]
+    return [link.task for link in step_path(step, name)]
 
 
 def _ends(tasks: Sequence[Any]) -> list[int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prescope.formulation import format_bytes, format_ns
 from prescope.inspection.bars import bars
 from prescope.inspection.counters import counters
-from prescope.inspection.critical import critical_path
+from prescope.inspection.critical import step_path
 from prescope.inspection.demand import demand_rows
 from prescope.inspection.experts import expert_rows
 from prescope.inspection.layers import LayerRow, layer_rows
@@ -112,7 +112,7 @@ def _step(out: Console, view: View, step: StepView, *, width: int, layers: tuple
             continue
         heading = name if len(view.steps) == 1 else f"{step.name}, {name}"
         out.print(f"\n{heading}: {format_ns(schedule.makespan_ns)}", style="bold", markup=False)
-        path = [link.task for link in critical_path(schedule)]
+        path = [link.task for link in step_path(step, name)]
         drawing = gantt(schedule, width=width, colour=colour, layers=layers, path=path)
         out.print(drawing, crop=False, no_wrap=True, overflow="ignore", soft_wrap=True)
     if layers is None:

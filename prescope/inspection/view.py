@@ -203,3 +203,12 @@ def step_of(view: View, index: int | None = None) -> StepView:
             return step
     first, last = view.steps[0].index, view.steps[-1].index
     raise ValueError(f"expected --step in [{first}, {last}], got {index} for {view.path}")
+
+
+def named_schedule(step: StepView, name: str | None) -> Schedule:
+    """A schedule of a step by its name, the last when ``None``; ``ValueError`` when there is none."""
+    if name is None:
+        return step.schedule
+    if name not in step.schedules:
+        raise ValueError(f"expected a schedule among {', '.join(step.schedules)}, got {name!r}")
+    return step.schedules[name]

@@ -14,9 +14,7 @@ import pytest
 from example_traces import example_trace
 from json_contract import (
     Failure,
-    InspectPlan,
-    InspectRouting,
-    InspectTrace,
+    Inspect,
     InstanceShow,
     LibraryLine,
     SetLine,
@@ -68,33 +66,39 @@ def test_inspect_draws_the_plan_that_solve_wrote(
 ) -> None:
     plan, trace = tmp_path / "plan.json", tmp_path / "trace.json"
     solved = answer(Solve, "solve", instance_path, "-o", plan)
-    inspected = answer(InspectPlan, "inspect", plan, "--instance", instance_path, "--perfetto", trace)
-    assert (inspected.makespan_ns, inspected.method) == (solved.makespan_ns, "dp")
-    assert inspected.gap == pytest.approx(solved.gap)
+    inspected = answer(Inspect, "inspect", plan, "--instance", instance_path, "--perfetto", trace)
+    assert (inspected.facts["makespan_ns"], inspected.facts["method"]) == (solved.makespan_ns, "dp")
+    assert inspected.facts["gap"] == pytest.approx(solved.gap)
     assert broken_trace_rules(trace.read_text()) == []
     assert main(["inspect", str(plan), "--instance", str(instance_path), "--width", "50"]) == 0
     out = capsys.readouterr().out
     lanes = [line for line in out.splitlines() if line.startswith(("link ", "gpu ", "cpu "))]
     assert [len(line) for line in lanes] == [50, 50, 50] and "\x1b" not in out
-    again = answer(InspectTrace, "inspect", trace)
-    assert again.schedules == inspected.schedules and again.notes["method"] == "dp"
+    again = answer(Inspect, "inspect", trace)
+    assert again.step and inspected.step and again.provenance["method"] == "dp"
+    assert [one.tasks for one in again.step.schedules] == [one.tasks for one in inspected.step.schedules]
 
 
 def test_inspect_draws_an_executed_step(answer: Answer, tmp_path: Path) -> None:
     path = tmp_path / "step.json"
     write_schedules(path, {"planned": SMALL, "executed": SMALL}, {"policy": "dp"})
-    found = answer(InspectTrace, "inspect", path)
-    assert [schedule.name for schedule in found.schedules] == ["planned", "executed"]
-    assert found.schedules[0].makespan_ns == SMALL.makespan_ns
+    found = answer(Inspect, "inspect", path)
+    assert found.step is not None
+    assert [schedule.name for schedule in found.step.schedules] == ["planned", "executed"]
+    assert found.step.schedules[0].makespan_ns == SMALL.makespan_ns
 
 
 def test_inspect_describes_routing(answer: Answer, tmp_path: Path) -> None:
     path = tmp_path / "routing.npz"
     trace = example_trace(experts=8)
     write_trace(path, trace)
-    found = answer(InspectRouting, "inspect", path)
-    assert (found.tokens, found.layers, found.experts) == (trace.tokens, trace.layers, trace.meta.experts)
-    assert 0.25 <= found.hottest_quarter_share <= 1
+    found = answer(Inspect, "inspect", path)
+    facts = found.facts
+    assert (facts["tokens"], facts["layers"], facts["experts"]) == (
+        trace.tokens, trace.layers, trace.meta.experts,
+    )  # fmt: skip
+    share = facts["hottest_quarter_share"]
+    assert isinstance(share, float) and 0.25 <= share <= 1
 
 
 def test_instances_list_show_and_solve_by_name(answer: Answer) -> None:
@@ -169,7 +173,16 @@ def test_instances_build_from_routing(answer: Answer, tmp_path: Path) -> None:
         (["instances", "list", "disc"], "expected a set among"),
         (["instances", "verify", "x.json", "--set", "disk"], "got both"),
         (["inspect", "nowhere.json"], "expected a file, got none"),
-        (["inspect", "INSTANCE"], "`prescope solve` plans it"),
+        (["inspect", "INSTANCE", "--layer", "0"], "expected a file with steps for --layer"),
+        (["inspect", "INSTANCE", "--step", "0"], "expected a file with steps, got instance"),
+        (["inspect", "INSTANCE", "--perfetto", "x.json"], "expected a file with steps for --perfetto"),
+        (["inspect", "INSTANCE", "--program", "x.json"], "expected a plan for --program"),
+        (
+            ["inspect", "PLAN", "--instance", "INSTANCE", "--torch-profile", "x"],
+            "expected --perfetto FILE with",
+        ),
+        (["inspect", "PLAN", "--instance", "INSTANCE", "--layer", "99"], "expected layers FIRST:LAST"),
+        (["inspect", "PLAN", "--instance", "INSTANCE", "--layer", "0", "--layers", "0:1"], "got both"),
         (["inspect", "PLAN"], "name its file with --instance"),
         (["inspect", "PLAN", "--instance", "INSTANCE", "--layers", "9:1"], "expected layers FIRST:LAST"),
         (["inspect", "PLAN", "--instance", "INSTANCE", "--layers", "a"], "expected --layers FIRST:LAST"),
@@ -212,7 +225,7 @@ def test_truncated_and_foreign_json(refusal: Refusal, tmp_path: Path) -> None:
     broken.write_bytes(gzip.compress(b'{"format": "prescope-plan"}')[:-5])
     foreign.write_text('{"hello": 1}')
     assert str(broken) in refusal("inspect", broken)
-    assert "expected a trace written by prescope" in refusal("inspect", foreign)
+    assert "name a file that prescope wrote" in refusal("inspect", foreign)
 
 
 def test_a_mistake_of_our_own_is_not_disguised(monkeypatch: pytest.MonkeyPatch, instance_path: Path) -> None:

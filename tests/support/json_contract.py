@@ -7,6 +7,7 @@ from json_contract_doctor import Doctor
 from json_contract_evaluate import Evaluate
 from json_contract_explain import ExplainExpert, ExplainLayer, ExplainPlan
 from json_contract_generation import Generate, Run
+from json_contract_inspect import Inspect
 from json_strict import Strict
 
 
@@ -162,73 +163,6 @@ class Verified(Strict):
     problems: list[Problem]
 
 
-class Busy(Strict):
-    link: float
-    gpu: float
-    cpu: float
-
-
-class LayerLine(Strict):
-    layer: int
-    start_ns: int
-    end_ns: int
-    resident: int
-    prefetched: int
-    on_demand: int
-    cpu: int
-    unused_copy: int
-
-
-class TaskLine(Strict):
-    kind: Literal["dense", "copy", "compute", "predict"]
-    lane: Literal["link", "gpu", "cpu"]
-    layer: int
-    expert: int | None
-    slot: int | None
-    start_ns: int
-    end_ns: int
-    origin: Literal["dense", "resident", "prefetched", "on demand", "cpu", "prediction", "unused copy"]
-
-
-class ScheduleShape(Strict):
-    name: str
-    makespan_ns: int
-    busy: Busy
-    layers: list[LayerLine]
-    tasks: list[TaskLine]
-
-
-class InspectPlan(Strict):
-    kind: Literal["plan"]
-    file: str
-    instance: str
-    method: str
-    makespan_ns: int
-    lower_bound_ns: int | None
-    gap: float | None
-    schedules: list[ScheduleShape]
-
-
-class InspectTrace(Strict):
-    kind: Literal["trace"]
-    file: str
-    notes: dict[str, str]
-    schedules: list[ScheduleShape]
-
-
-class InspectRouting(Strict):
-    kind: Literal["routing"]
-    file: str
-    model: str
-    tokens: int
-    sequences: int
-    layers: int
-    experts: int
-    top_k: int
-    hottest_quarter_share: float
-    schedules: list[ScheduleShape]
-
-
 class Routing(Strict):
     model: str
     path: str
@@ -286,9 +220,7 @@ DOCUMENTED = {
     "explain EXPERT": ExplainExpert,
     "explain LAYER": ExplainLayer,
     "explain PLAN": ExplainPlan,
-    "inspect PLAN": InspectPlan,
-    "inspect TRACE": InspectTrace,
-    "inspect ROUTING": InspectRouting,
+    "inspect": Inspect,
     "run": Run,
     "record": Record,
     "train": Train,

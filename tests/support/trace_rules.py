@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-PHASES = {"X", "M", "s", "f"}
+PHASES = {"X", "M", "C", "s", "f"}
 META = {"process_name", "process_sort_index", "thread_name", "thread_sort_index"}
 
 
@@ -27,7 +27,35 @@ def broken_trace_rules(text: str) -> list[str]:
     named = {(e["pid"], e["tid"]) for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
     broken += [f"track {track} has no name" for track in slices if track not in named]
     broken += [f"track {track} does not nest" for track, spans in slices.items() if not nests(spans)]
-    return broken + flow_problems(events, slices)
+    return broken + flow_problems(events, slices) + order_problems(events) + counter_problems(events)
+
+
+def order_problems(events: list[dict[str, Any]]) -> list[str]:
+    """Events of a process that go back in time."""
+    problems, last = [], {}
+    for event in events:
+        if event["ph"] != "M":
+            if event["ts"] < last.get(event["pid"], 0):
+                problems.append(f"{event['ph']} of process {event['pid']} goes back to {event['ts']}")
+            last[event["pid"]] = event["ts"]
+    return problems
+
+
+def counter_problems(events: list[dict[str, Any]]) -> list[str]:
+    """Counters that go below zero, never come back to it, or say twice at once what they are."""
+    found: dict[tuple[int, str, str], list[tuple[float, float]]] = {}
+    for event in events:
+        if event["ph"] == "C":
+            for unit, value in event["args"].items():
+                found.setdefault((event["pid"], event["name"], unit), []).append((event["ts"], value))
+    problems = [f"{key} goes below 0" for key, steps in found.items() if min(v for _, v in steps) < 0]
+    problems += [f"{key} ends at {steps[-1][1]}" for key, steps in found.items() if steps[-1][1] != 0]
+    problems += [
+        f"{key} has two values at once"
+        for key, steps in found.items()
+        if len({ts for ts, _ in steps}) != len(steps)
+    ]
+    return problems
 
 
 def event_problems(event: dict[str, Any]) -> list[str]:
@@ -45,9 +73,17 @@ def event_problems(event: dict[str, Any]) -> list[str]:
         required["dur"] = (int, float)
     if event["ph"] in "sf":
         required["id"] = (int, str)
+    if event["ph"] == "C":
+        required["args"] = (dict,)
     problems = [
         f"{event} lacks {key}" for key, kinds in required.items() if not isinstance(event.get(key), kinds)
     ]
+    if event["ph"] == "f" and event.get("bp") != "e":
+        problems.append(f"{event} is not bound to the slice that encloses it")
+    if event["ph"] == "C":
+        problems += [
+            f"{event} counts {value!r}" for value in event["args"].values() if type(value) not in (int, float)
+        ]
     problems += [f"{event} has a negative {key}" for key in ("ts", "dur") if event.get(key, 0) < 0]
     return problems
 
