@@ -211,6 +211,8 @@ class EntryRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     bounds: EntryBounds
     sha256: Digest
     plan_sha256: Digest | None
+    # Only of horizons, so that an index written before there were any keeps its checksum.
+    steps: Annotated[int, Meta(ge=1, le=2**31)] | UnsetType = UNSET
 
 
 class LibraryDocument(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,12 +11,17 @@ from pathlib import Path
 
 import msgspec
 
+from prescope.formulation import Instance
+from prescope.formulation.horizon import Horizon
 from prescope.instances import _schema as schema
 from prescope.instances._convert import at_field
 from prescope.instances._json_file import digest, read_json, write_json
 from prescope.instances.file_error import InstanceFileError
+from prescope.instances.horizon_file import HorizonFile, read_horizon
+from prescope.instances.horizon_plan_file import HorizonPlanFile, read_horizon_plan
 from prescope.instances.instance_file import InstanceFile, read_instance
 from prescope.instances.plan_file import PlanFile, read_plan
+from prescope.instances.provenance import Bounds
 
 INDEX = "index.json"
 INSTANCE_SUFFIX = ".json.gz"
@@ -50,6 +55,8 @@ class LibraryEntry:
         Makespan of the best plan stored beside it and the method that made it; ``None`` without a plan.
     sha256, plan_sha256
         Checksums of the instance file and of the plan file (``None`` without a plan).
+    steps
+        Steps of a horizon, whose times above are totals of all steps; ``None`` for an instance.
     """
 
     name: str
@@ -67,6 +74,7 @@ class LibraryEntry:
     best_by: str | None
     sha256: str
     plan_sha256: str | None
+    steps: int | None = None
 
     def __post_init__(self) -> None:
         if len({self.best_ns is None, self.best_by is None, self.plan_sha256 is None}) != 1:
@@ -153,16 +161,56 @@ def load_library_plan(name: str, root: str | os.PathLike[str] | None = None) -> 
     return load_entry_plan(_entry(name, root), root)
 
 
+def load_library_horizon(name: str, root: str | os.PathLike[str] | None = None) -> HorizonFile:
+    """The horizon of a name; raises like `load_library_instance`."""
+    return load_entry_horizon(_entry(name, root), root)
+
+
+def load_library_horizon_plan(name: str, root: str | os.PathLike[str] | None = None) -> HorizonPlanFile:
+    """The best-known plan of a horizon; raises like `load_library_instance`."""
+    return load_entry_horizon_plan(_entry(name, root), root)
+
+
 def load_entry_plan(entry: LibraryEntry, root: str | os.PathLike[str] | None = None) -> PlanFile:
     """The best-known plan of an entry of the index; raises like `load_library_plan`."""
+    _require_kind(entry, horizon=False)
+    path = _plan_path(entry, root)
+    file = read_plan(path)
+    _require_checksum(path, entry.plan_sha256, file.sha256)
+    return file
+
+
+def load_entry_horizon_plan(
+    entry: LibraryEntry, root: str | os.PathLike[str] | None = None
+) -> HorizonPlanFile:
+    """The best-known plan of a horizon's entry; raises like `load_library_plan`."""
+    _require_kind(entry, horizon=True)
+    path = _plan_path(entry, root)
+    file = read_horizon_plan(path)
+    _require_checksum(path, entry.plan_sha256, file.sha256)
+    return file
+
+
+def _plan_path(entry: LibraryEntry, root: str | os.PathLike[str] | None) -> Path:
     if entry.best_ns is None:
         raise ValueError(f"expected an instance with a stored plan, got {entry.name!r} without one")
-    path = _root(root) / entry.plan_path
-    file = read_plan(path)
-    if file.sha256 != entry.plan_sha256:
-        problem = f"expected {entry.plan_sha256!r} as the index says, got {file.sha256!r}"
+    return _root(root) / entry.plan_path
+
+
+def _require_checksum(path: Path, expected: str | None, found: str) -> None:
+    if found != expected:
+        problem = f"expected {expected!r} as the index says, got {found!r}"
         raise InstanceFileError(path, "sha256", problem, _REBUILD)
-    return file
+
+
+def _require_kind(entry: LibraryEntry, *, horizon: bool) -> None:
+    if (entry.steps is not None) != horizon:
+        kinds = ("an instance", "a horizon", "_instance", "_horizon")
+        wanted, got, reader = kinds[horizon], kinds[not horizon], kinds[3 - horizon]
+        raise ValueError(
+            f"expected the name of {wanted}, got {entry.name!r}, which is {got}: "
+            f"load it with load_library{reader}"
+        )
 
 
 def write_index(root: str | os.PathLike[str], entries: list[LibraryEntry]) -> str:
@@ -192,26 +240,55 @@ def load_entry(entry: LibraryEntry, root: str | os.PathLike[str] | None = None) 
     InstanceFileError
         When its file is not what the index says.
     """
+    _require_kind(entry, horizon=False)
     path = _root(root) / entry.path
     file = read_instance(path)
+    instance = file.instance
+    tokens = instance.demand.batch_tokens
+    _require_listed(entry, path, file.sha256, file.bounds, instance, tokens=tokens, steps=None)
+    return file
+
+
+def load_entry_horizon(entry: LibraryEntry, root: str | os.PathLike[str] | None = None) -> HorizonFile:
+    """The horizon of an entry of the index; raises like `load_entry`."""
+    _require_kind(entry, horizon=True)
+    path = _root(root) / entry.path
+    file = read_horizon(path)
+    horizon = file.horizon
+    tokens = max(demand.batch_tokens for demand in horizon.demands)
+    _require_listed(entry, path, file.sha256, file.bounds, horizon, tokens=tokens, steps=horizon.steps)
+    return file
+
+
+def _require_listed(
+    entry: LibraryEntry,
+    path: Path,
+    sha256: str,
+    bounds: Bounds,
+    problem: Instance | Horizon,
+    *,
+    tokens: int,
+    steps: int | None,
+) -> None:
+    """Refuse a file that is not what the index says."""
     found = {
-        "sha256": file.sha256,
-        "instance.name": file.instance.name,
-        "layers": file.instance.layers,
-        "experts": file.instance.experts,
-        "tokens": file.instance.demand.batch_tokens,
-        "slots": file.instance.slots,
-        "optimum_ns": file.bounds.optimum_ns,
-        "optimum_by": file.bounds.optimum_by,
-        "lower_bound_ns": file.bounds.lower_bound_ns,
-        "lower_bound_by": file.bounds.lower_bound_by,
+        "sha256": sha256,
+        "instance.name": problem.name,
+        "layers": problem.layers,
+        "experts": problem.experts,
+        "tokens": tokens,
+        "slots": problem.slots,
+        "steps": steps,
+        "optimum_ns": bounds.optimum_ns,
+        "optimum_by": bounds.optimum_by,
+        "lower_bound_ns": bounds.lower_bound_ns,
+        "lower_bound_by": bounds.lower_bound_by,
     }
     for field, value in found.items():
         listed = getattr(entry, field.removeprefix("instance."))
         if value != listed:
-            problem = f"expected {listed!r} as the index says, got {value!r}"
-            raise InstanceFileError(path, field, problem, _REBUILD)
-    return file
+            problem_text = f"expected {listed!r} as the index says, got {value!r}"
+            raise InstanceFileError(path, field, problem_text, _REBUILD)
 
 
 def _express(entries: tuple[LibraryEntry, ...]) -> schema.LibraryDocument:
@@ -232,7 +309,8 @@ def _record(entry: LibraryEntry) -> schema.EntryRecord:
         upper_ns=fields.pop("best_ns"),
         upper_by=fields.pop("best_by"),
     )
-    return schema.EntryRecord(bounds=bounds, **fields)
+    steps = fields.pop("steps")
+    return schema.EntryRecord(bounds=bounds, steps=msgspec.UNSET if steps is None else steps, **fields)
 
 
 def _understand(document: schema.LibraryDocument) -> tuple[LibraryEntry, ...]:
@@ -242,11 +320,12 @@ def _understand(document: schema.LibraryDocument) -> tuple[LibraryEntry, ...]:
 
 def _entry_of(record: schema.EntryRecord) -> LibraryEntry:
     fields = msgspec.structs.asdict(record)
-    bounds = fields.pop("bounds")
+    bounds, steps = fields.pop("bounds"), fields.pop("steps")
     return LibraryEntry(
         lower_bound_ns=bounds.lower_ns,
         lower_bound_by=bounds.lower_by,
         best_ns=bounds.upper_ns,
         best_by=bounds.upper_by,
+        steps=None if steps is msgspec.UNSET else steps,
         **fields,
     )

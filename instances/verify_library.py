@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prescope.formulation import makespan_ns
+from prescope.formulation.horizon_evaluator import evaluate_horizon
 from prescope.instances.file_error import InstanceFileError
+from prescope.instances.horizon_file import HorizonFile
+from prescope.instances.horizon_plan_file import HorizonPlanFile
 from prescope.instances.instance_file import InstanceFile
 from prescope.instances.library import (
     INDEX,
@@ -16,6 +19,8 @@ from prescope.instances.library import (
     library_root,
     list_library,
     load_entry,
+    load_entry_horizon,
+    load_entry_horizon_plan,
     load_entry_plan,
 )
 from prescope.instances.plan_file import PlanFile
@@ -97,7 +102,7 @@ def unlisted_files(root: str | os.PathLike[str] | None = None) -> tuple[LibraryF
 
 def verify_entry(
     entry: LibraryEntry, root: str | os.PathLike[str] | None = None
-) -> tuple[InstanceFile, PlanFile | None]:
+) -> tuple[InstanceFile, PlanFile | None] | tuple[HorizonFile, HorizonPlanFile | None]:
     """Read an entry's files and hold them to the index; see `verify_library`.
 
     Returns
@@ -111,24 +116,38 @@ def verify_entry(
         Saying what was expected and what was got.
     """
     folder = library_root() if root is None else Path(root)
-    problem_file = load_entry(entry, folder)
-    instance = problem_file.instance
-    if entry.best_ns is None:
-        return problem_file, None
     path = folder / entry.plan_path
-    file = load_entry_plan(entry, folder)
-    file.require_instance(instance)
-    cost_ns = makespan_ns(instance, file.plan)
-    info = file.plan.info
-    for claim, claimed in (("index", entry.best_ns), ("plan", info.makespan_ns)):
+    if entry.steps is not None:
+        row = load_entry_horizon(entry, folder)
+        if entry.best_ns is None:
+            return row, None
+        kept = load_entry_horizon_plan(entry, folder)
+        kept.require_horizon(row.horizon)
+        total_ns = evaluate_horizon(row.horizon, kept.plan).total_ns
+        _require_claims(entry, path, total_ns, entry.best_ns, kept.plan.method)
+        return row, kept
+    file = load_entry(entry, folder)
+    if entry.best_ns is None:
+        return file, None
+    stored = load_entry_plan(entry, folder)
+    stored.require_instance(file.instance)
+    info = stored.plan.info
+    cost_ns = makespan_ns(file.instance, stored.plan)
+    _require_claims(entry, path, cost_ns, info.makespan_ns, info.method)
+    return file, stored
+
+
+def _require_claims(
+    entry: LibraryEntry, path: Path, cost_ns: int, claimed_ns: int | None, method: str
+) -> None:
+    for claim, claimed in (("index", entry.best_ns), ("plan", claimed_ns)):
         if claimed != cost_ns:
             problem = f"expected {claimed} ns as the {claim} claims, got {cost_ns} ns from the evaluator"
             raise InstanceFileError(path, "plan", problem, "The plan is refused: store one that costs this")
-    if info.method != entry.best_by:
-        problem = f"expected method {entry.best_by!r} as the index says, got {info.method!r}"
+    if method != entry.best_by:
+        problem = f"expected method {entry.best_by!r} as the index says, got {method!r}"
         raise InstanceFileError(path, "plan.info.method", problem, "Correct the index")
     for bound, value_ns in (("lower bound", entry.lower_bound_ns), ("optimum", entry.optimum_ns)):
         if value_ns is not None and cost_ns < value_ns:
             problem = f"expected at least the {bound} of {value_ns} ns, got {cost_ns} ns"
             raise InstanceFileError(path, "plan", problem, "The bound is not valid: correct it")
-    return problem_file, file

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from prescope.instances import LibraryEntry
+    from prescope.instances import HorizonFile, HorizonPlanFile, InstanceFile, LibraryEntry, PlanFile
 
     _Task = tuple[LibraryEntry, str | os.PathLike[str] | None, bool]
 
@@ -134,9 +134,9 @@ def _check(task: _Task) -> EntryCheck:
     try:
         file, plan = verify_entry(entry, root)
         if proofs and plan is not None:
-            from prescope.solver.prove_bounds import BY_CP_SAT, prove_bounds
+            from prescope.solver.prove_bounds import BY_CP_SAT
 
-            proved_by = prove_bounds(file, plan.plan)
+            proved_by = _prove(file, plan)
             if entry.set == PROVED_SET and (entry.optimum_by, proved_by) != (BY_CP_SAT, BY_CP_SAT):
                 raise ValueError(f"expected an optimum proved by {BY_CP_SAT}, got {entry.optimum_by!r}")
     except (ValueError, RuntimeError) as error:
@@ -148,3 +148,18 @@ def _check(task: _Task) -> EntryCheck:
         proved_by=proved_by,
         time_ns=perf_counter_ns() - begin,
     )
+
+
+def _prove(file: InstanceFile | HorizonFile, plan: PlanFile | HorizonPlanFile) -> str:
+    from prescope.instances import HorizonFile, HorizonPlanFile
+
+    if isinstance(file, HorizonFile) and isinstance(plan, HorizonPlanFile):
+        from prescope.solver.residency.prove import prove_horizon_bounds
+
+        return prove_horizon_bounds(file, plan)
+    from prescope.instances import InstanceFile, PlanFile
+    from prescope.solver.prove_bounds import prove_bounds
+
+    if isinstance(file, InstanceFile) and isinstance(plan, PlanFile):
+        return prove_bounds(file, plan.plan)
+    raise ValueError(f"expected a plan of the kind of its {type(file).__name__}, got {type(plan).__name__}")

@@ -62,6 +62,11 @@ def _fitted(model: str, seed: int) -> tuple[RoutingTrace, FloatArray]:
     return trace, _training_shares(trace)
 
 
+def fitted_trace(model: str, seed: int = 0) -> RoutingTrace:
+    """Synthetic routing with the shape of a model and parameters fitted to recorded routing."""
+    return _fitted(model, seed)[0]
+
+
 def fitted_shares(model: str, seed: int = 0) -> FloatArray:
     """Share of the training sequences' tokens that chose each expert, ``[layers, experts]``."""
     return _fitted(model, seed)[1]

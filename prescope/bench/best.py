@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prescope.bench.library_write import replace_best
+from prescope.bench.problems import cost_of, problem_digest, stored_plan
 from prescope.bench.row import BenchRow, Kind
 from prescope.bench.row_file import read_rows
 from prescope.bench.sweep import PLANS, plan_file_name
-from prescope.formulation import makespan_ns
 from prescope.instances import (
+    InstanceFile,
     LibraryEntry,
-    instance_digest,
     library_root,
     list_library,
+    load_library_horizon,
     load_library_instance,
-    read_plan,
 )
 
 
@@ -87,14 +87,14 @@ def update_library(
 
 
 def _update(folder: Path, row: BenchRow, entry: LibraryEntry, root: Path) -> Improvement:
-    known = load_library_instance(entry.name, root)
-    if instance_digest(known.instance) != row.instance_sha256:
+    known = (load_library_instance if entry.steps is None else load_library_horizon)(entry.name, root)
+    problem = known.instance if isinstance(known, InstanceFile) else known.horizon
+    if problem_digest(problem) != row.instance_sha256:
         raise ValueError(
             f"expected the row's instance {row.instance!r} to be the library's, got one with other content"
         )
-    file = read_plan(folder / PLANS / plan_file_name(row.key))
-    file.require_instance(known.instance)
-    cost_ns = makespan_ns(known.instance, file.plan)
+    plan, _ = stored_plan(folder / PLANS / plan_file_name(row.key), problem)
+    cost_ns = cost_of(problem, plan)
     if cost_ns != row.makespan_ns:
         raise ValueError(
             f"expected {row.makespan_ns} ns for {row.instance} by {row.method}, "
@@ -109,7 +109,7 @@ def _update(folder: Path, row: BenchRow, entry: LibraryEntry, root: Path) -> Imp
                 f"expected at least {bound_ns} ns for {row.instance}, proved by {by}, got {cost_ns} ns by "
                 f"{row.method}; either the bound or the evaluation is wrong"
             )
-    replace_best(entry, known, file.plan, cost_ns, root)
+    replace_best(entry, known, plan, cost_ns, root)
     return Improvement(
         **row.key._asdict(), old_ns=entry.best_ns, new_ns=cost_ns, lower_bound_ns=entry.lower_bound_ns
     )

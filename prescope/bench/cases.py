@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from prescope.formulation import Instance, Plan
+from prescope.bench.problems import AnyPlan, Problem, problem_digest
 from prescope.instances import (
     Bounds,
+    HorizonFile,
     InstanceFile,
     LibraryEntry,
-    instance_digest,
+    file_format,
     list_library,
+    load_library_horizon,
+    load_library_horizon_plan,
     load_library_instance,
     load_library_plan,
+    read_horizon,
     read_instance,
 )
 
@@ -26,7 +30,7 @@ _FILE_ENDINGS = (".json", ".json.gz")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One instance of a sweep and what is known about it beforehand.
+    """One instance or horizon of a sweep and what is known about it beforehand.
 
     Parameters
     ----------
@@ -35,7 +39,7 @@ class Case:
     instance
         The problem.
     sha256
-        Its `instance_digest`.
+        Digest of its content.
     lower_bound_ns, lower_bound_by
         The best bound its file says is proved; ``None`` when it says none.
     best_ns, best_plan
@@ -43,12 +47,12 @@ class Case:
     """
 
     set: str
-    instance: Instance
+    instance: Problem
     sha256: str
     lower_bound_ns: int | None = None
     lower_bound_by: str | None = None
     best_ns: int | None = None
-    best_plan: Plan | None = None
+    best_plan: AnyPlan | None = None
 
     @property
     def name(self) -> str:
@@ -57,13 +61,13 @@ class Case:
 
 
 def find_cases(wanted: Sequence[str], *, library: str | os.PathLike[str] | None = None) -> tuple[Case, ...]:
-    """Read the instances that texts name, each once, in the order given.
+    """Read the instances and horizons that texts name, each once, in the order given.
 
     Parameters
     ----------
     wanted
         Names of sets or of instances in the library, with the wildcards ``*``, ``?`` and ``[]``, and
-        instance files.
+        files of instances or horizons.
     library
         Folder of the library; by default the one that comes with the package.
 
@@ -88,7 +92,8 @@ def find_cases(wanted: Sequence[str], *, library: str | os.PathLike[str] | None 
 
 def _named(text: str, entries: list[LibraryEntry], library: str | os.PathLike[str] | None) -> Iterable[Case]:
     if text.endswith(_FILE_ENDINGS) or Path(text).is_file():
-        return [_from_file(read_instance(text))]
+        horizon = file_format(text) == "prescope-horizon"
+        return [_from_file(read_horizon(text) if horizon else read_instance(text))]
     # A set of that name hides instances that happen to match; `[` occurs in no name of the library.
     chosen = [entry for entry in entries if fnmatchcase(entry.set, text)] or [
         entry for entry in entries if fnmatchcase(entry.name, text)
@@ -102,34 +107,35 @@ def _named(text: str, entries: list[LibraryEntry], library: str | os.PathLike[st
     return [_from_library(entry, library) for entry in chosen]
 
 
-def _from_file(file: InstanceFile) -> Case:
+def _from_file(file: InstanceFile | HorizonFile) -> Case:
+    problem = file.horizon if isinstance(file, HorizonFile) else file.instance
     bound_ns, bound_by = _bound(file.bounds)
     return Case(
         set=FILES,
-        instance=file.instance,
-        sha256=instance_digest(file.instance),
+        instance=problem,
+        sha256=problem_digest(problem),
         lower_bound_ns=bound_ns,
         lower_bound_by=bound_by,
     )
 
 
 def _from_library(entry: LibraryEntry, library: str | os.PathLike[str] | None) -> Case:
-    file = load_library_instance(entry.name, library)
-    plan = None
-    if entry.best_ns is not None:
-        stored = load_library_plan(entry.name, library)
-        stored.require_instance(file.instance)
-        plan = stored.plan
-    bound_ns, bound_by = _bound(file.bounds)
-    return Case(
-        set=entry.set,
-        instance=file.instance,
-        sha256=instance_digest(file.instance),
-        best_ns=entry.best_ns,
-        best_plan=plan,
-        lower_bound_ns=bound_ns,
-        lower_bound_by=bound_by,
-    )
+    plan: AnyPlan | None = None
+    if entry.steps is None:
+        file = load_library_instance(entry.name, library)
+        case = _from_file(file)
+        if entry.best_ns is not None:
+            stored = load_library_plan(entry.name, library)
+            stored.require_instance(file.instance)
+            plan = stored.plan
+    else:
+        row = load_library_horizon(entry.name, library)
+        case = _from_file(row)
+        if entry.best_ns is not None:
+            kept = load_library_horizon_plan(entry.name, library)
+            kept.require_horizon(row.horizon)
+            plan = kept.plan
+    return replace(case, set=entry.set, best_ns=entry.best_ns, best_plan=plan)
 
 
 def _bound(bounds: Bounds) -> tuple[int | None, str | None]:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prescope.bench.cases import Case
+from prescope.bench.problems import AnyPlan, cost_of, proved_bound, stored_plan
 from prescope.bench.row import BenchRow, RowStatus, relative_gap
 from prescope.bench.row_file import read_rows
 from prescope.bench.sweep import PLANS, plan_file_name
-from prescope.formulation import makespan_ns
-from prescope.instances import read_plan
-from prescope.solver import lower_bound
+from prescope.formulation.horizon import Horizon, HorizonPlan
+from prescope.formulation.horizon_evaluator import evaluate_horizon
 from prescope.solver.registry import PROVERS
 
 
@@ -70,7 +70,8 @@ def check_runs(
     A row is refused when its instance is not among the cases or has other content, when its plan is missing,
     altered, for another problem or infeasible, when the evaluator's cost is not the row's, when the cost is
     below the bound of the row or of the case, when the row's bound can be proved by neither the case nor
-    `prescope.solver.lower_bound` and is no exact method's, or when its gaps do not follow from its numbers.
+    `prescope.solver.lower_bound` (of a horizon, `prescope.solver.residency.horizon_bound`) and is no exact
+    method's, or when its gaps do not follow from its numbers.
     Plan files are found by the run's name, never by a path in the table.
 
     Parameters
@@ -107,9 +108,9 @@ def _rests_on_word(row: BenchRow, case: Case) -> bool:
     known_ns = -1 if case.lower_bound_ns is None else case.lower_bound_ns
     if row.lower_bound_ns is None or row.lower_bound_ns <= known_ns:
         return False
-    if row.lower_bound_ns <= lower_bound(case.instance, upper_ns=row.makespan_ns):
+    if row.lower_bound_ns <= proved_bound(case.instance, upper_ns=row.makespan_ns):
         return False
-    if row.lower_bound_ns <= lower_bound(case.instance):
+    if row.lower_bound_ns <= proved_bound(case.instance):
         return False
     if row.method not in PROVERS:
         raise ValueError(
@@ -133,11 +134,10 @@ def _check(root: Path, row: BenchRow, cases: dict[str, Case]) -> bool:
     name = plan_file_name(row.key)
     if row.plan != name:
         raise ValueError(f"expected the plan in {name}, got {row.plan!r}")
-    stored = read_plan(root / PLANS / name)
-    if stored.sha256 != row.plan_sha256:
-        raise ValueError(f"expected a plan with checksum {row.plan_sha256}, got {stored.sha256}")
-    stored.require_instance(case.instance)
-    cost_ns = makespan_ns(case.instance, stored.plan)
+    plan, sha256 = stored_plan(root / PLANS / name, case.instance)
+    if sha256 != row.plan_sha256:
+        raise ValueError(f"expected a plan with checksum {row.plan_sha256}, got {sha256}")
+    cost_ns = cost_of(case.instance, plan)
     if cost_ns != row.makespan_ns:
         raise ValueError(
             f"expected {row.makespan_ns} ns as the row says, got {cost_ns} ns from the evaluator"
@@ -151,6 +151,17 @@ def _check(root: Path, row: BenchRow, cases: dict[str, Case]) -> bool:
         gap = relative_gap(cost_ns, reference_ns)
         if getattr(row, name) != gap:
             raise ValueError(f"expected a {name} of {gap}, got {getattr(row, name)}")
+    _check_hits(row, case, plan)
     if (row.status is RowStatus.OPTIMAL) != (cost_ns == row.lower_bound_ns):
         raise ValueError(f"expected a status that fits the bound, got {row.status.value!r}")
     return True
+
+
+def _check_hits(row: BenchRow, case: Case, plan: AnyPlan) -> None:
+    found: tuple[int | None, ...] = (None, None, None, None)
+    if isinstance(case.instance, Horizon) and isinstance(plan, HorizonPlan):
+        steps = evaluate_horizon(case.instance, plan)
+        found = (case.instance.steps, steps.hits, steps.uses, steps.copied_bytes)
+    told = (row.steps, row.hits, row.uses, row.copied_bytes)
+    if told != found:
+        raise ValueError(f"expected steps, hits, uses and copied bytes {found}, got {told}")

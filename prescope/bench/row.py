@@ -43,8 +43,8 @@ class BenchRow:
     ----------
     set, instance, instance_sha256
         Which problem, with the digest of its content.
-    layers, experts, tokens
-        Its size.
+    layers, experts, tokens, steps
+        Its size; steps of a horizon, ``None`` for an instance.
     method, seed, limit
         What ran.
     kind
@@ -53,7 +53,7 @@ class BenchRow:
     status
         How it ended.
     makespan_ns
-        By the exact evaluator; ``None`` without a plan.
+        By the exact evaluator; of a horizon, the total of its steps; ``None`` without a plan.
     lower_bound_ns, lower_bound_by
         The best bound proved: by the library, or in this run; ``None`` when there is none.
     own_bound_ns
@@ -62,6 +62,9 @@ class BenchRow:
         Makespan of the library's best plan; ``None`` without one.
     gap_to_bound, gap_to_best
         ``makespan / reference - 1``; negative to the best known when this run improves on it.
+    hits, uses, copied_bytes
+        Of a horizon: activated experts that were resident when their step began, all activated experts, and
+        what the link carried; ``None`` otherwise.
     plan_time_ns, bound_time_ns
         Wall time of the method, and of the bound that is added to it; compiled code warm.
     deterministic_time
@@ -86,6 +89,7 @@ class BenchRow:
     layers: int
     experts: int
     tokens: int
+    steps: int | None = None
     method: str
     seed: int
     limit: str
@@ -98,6 +102,9 @@ class BenchRow:
     best_known_ns: int | None = None
     gap_to_bound: float | None = None
     gap_to_best: float | None = None
+    hits: int | None = None
+    uses: int | None = None
+    copied_bytes: int | None = None
     plan_time_ns: int | None = None
     bound_time_ns: int | None = None
     deterministic_time: float | None = None

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from prescope.bench.cases import Case
 from prescope.bench.engines import Engine, local_engine
-from prescope.bench.planning import GATE
+from prescope.bench.pairs import GATE, is_pair
+from prescope.bench.problems import cost_of, foretold, store_plan
 from prescope.bench.row import BenchRow, RowStatus, RunKey
 from prescope.bench.row_file import ROWS, RowFile, read_rows, rewrite_rows
 from prescope.bench.settings import BenchSettings, Hints
@@ -18,8 +19,8 @@ from prescope.bench.sweep_file import differences, read_sweep, sweep_document, w
 from prescope.bench.task import RunOutcome, RunTask
 from prescope.bench.versions import this_machine
 from prescope.folder_lock import folder_lock
-from prescope.formulation import InfeasiblePlanError, makespan_ns
-from prescope.instances import write_plan
+from prescope.formulation import Plan
+from prescope.formulation.horizon import Horizon
 
 PLANS = "plans"
 Progress = Callable[[BenchRow | None, int, int], None]
@@ -81,9 +82,7 @@ def run_bench(
     if not cases:
         raise ValueError("expected at least one instance, got none")
     for case in cases:
-        gated = [name for name in settings.methods if name.startswith(GATE)]
-        if gated and case.instance.predicted is None:
-            raise ValueError(f"expected instances with predicted demand for {gated[0]}, got {case.name}")
+        _require_kind(case, settings)
     root.mkdir(parents=True, exist_ok=True)
     with folder_lock(root):
         document = sweep_document(settings, cases, this_machine())
@@ -109,6 +108,20 @@ def run_bench(
         finally:
             file.close()
     return BenchOutcome(rows=tuple(known[task.key] for task in tasks), ran=len(missing))
+
+
+def _require_kind(case: Case, settings: BenchSettings) -> None:
+    horizon = isinstance(case.instance, Horizon)
+    for name in settings.methods:
+        if horizon and not is_pair(name):
+            raise ValueError(
+                f"expected RULE+PLANNER such as static+dp-fast for the horizon {case.name}, got the method "
+                f"{name!r}"
+            )
+        if is_pair(name) and not horizon:
+            raise ValueError(f"expected horizons for the method {name!r}, got the instance {case.name}")
+        if name.startswith(GATE) and not foretold(case.instance):
+            raise ValueError(f"expected instances with predicted demand for {name}, got {case.name}")
 
 
 def plan_file_name(key: RunKey) -> str:
@@ -163,12 +176,18 @@ def _tasks(cases: Sequence[Case], settings: BenchSettings) -> Iterator[RunTask]:
                         method=method,
                         seed=seed,
                         limit=limit,
-                        hint=case.best_plan if settings.hints is Hints.BEST else None,
+                        hint=_hint(case, settings),
                         replan=settings.replan,
                         lower_bound_ns=case.lower_bound_ns,
                         lower_bound_by=case.lower_bound_by,
                         best_known_ns=case.best_ns,
                     )
+
+
+def _hint(case: Case, settings: BenchSettings) -> Plan | None:
+    """The best plan of an instance; rules of horizons take no hints."""
+    best = case.best_plan
+    return best if settings.hints is Hints.BEST and isinstance(best, Plan) else None
 
 
 def _store(root: Path, outcome: RunOutcome, case: Case) -> BenchRow:
@@ -180,14 +199,14 @@ def _store(root: Path, outcome: RunOutcome, case: Case) -> BenchRow:
     if outcome.plan is None:
         return outcome.row
     try:
-        cost_ns: int | str = makespan_ns(case.instance, outcome.plan)
-    except InfeasiblePlanError as error:
+        cost_ns: int | str = cost_of(case.instance, outcome.plan)
+    except ValueError as error:
         cost_ns = str(error)
     if cost_ns != outcome.row.makespan_ns:
         return _disowned(outcome.row, cost_ns)
     name = plan_file_name(outcome.row.key)
     (root / PLANS).mkdir(exist_ok=True)
-    digest = write_plan(root / PLANS / name, outcome.plan, case.instance)
+    digest = store_plan(root / PLANS / name, outcome.plan, case.instance)
     return replace(outcome.row, plan=name, plan_sha256=digest)
 
 

@@ -7,11 +7,13 @@ import traceback
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, replace
 
-from prescope.bench.planning import Planned, Replan, plan_instance
+from prescope.bench.pairs import is_pair
+from prescope.bench.planning import Planned, Replan, plan_problem
+from prescope.bench.problems import AnyPlan, Problem, foretold, size_of
 from prescope.bench.row import BenchRow, Kind, RowStatus, RunKey, relative_gap
 from prescope.bench.settings import parse_limit
 from prescope.bench.versions import this_machine
-from prescope.formulation import Instance, Plan
+from prescope.formulation import Plan
 from prescope.solver import Incumbent, UnsuitableInstanceError
 
 # A reader of CSV refuses cells of more than 131,072 letters.
@@ -39,7 +41,7 @@ class RunTask:
     """
 
     set: str
-    instance: Instance
+    instance: Problem
     instance_sha256: str
     method: str
     seed: int
@@ -61,7 +63,7 @@ class RunOutcome:
     """What a worker sends back: the row, and the plan that belongs beside it."""
 
     row: BenchRow
-    plan: Plan | None = None
+    plan: AnyPlan | None = None
 
 
 def run_task(task: RunTask) -> RunOutcome:
@@ -69,13 +71,14 @@ def run_task(task: RunTask) -> RunOutcome:
     try:
         # What a method prints would fall into the middle of a JSON answer.
         with redirect_stdout(sys.stderr):
-            planned = plan_instance(
+            planned = plan_problem(
                 task.instance,
                 task.method,
                 limits=parse_limit(task.limit),
                 seed=task.seed,
                 hint=task.hint,
                 replan=task.replan,
+                bounded=task.lower_bound_ns is not None,
             )
     except UnsuitableInstanceError as error:
         return RunOutcome(row=replace(failed_row(task, str(error)[:MAX_ERROR]), status=RowStatus.UNSUITABLE))
@@ -86,18 +89,15 @@ def run_task(task: RunTask) -> RunOutcome:
 
 def failed_row(task: RunTask, error: str) -> BenchRow:
     """The row of a run that ended with an error."""
-    demand = task.instance.demand
     return BenchRow(
         set=task.set,
         instance=task.instance.name,
         instance_sha256=task.instance_sha256,
-        layers=demand.layers,
-        experts=demand.experts,
-        tokens=demand.batch_tokens,
+        **size_of(task.instance)._asdict(),
         method=task.method,
         seed=task.seed,
         limit=task.limit,
-        kind=Kind.PLANNED if task.instance.predicted is None else Kind.REALISED,
+        kind=Kind.REALISED if foretold(task.instance) and not is_pair(task.method) else Kind.PLANNED,
         status=RowStatus.ERROR,
         lower_bound_ns=task.lower_bound_ns,
         lower_bound_by=task.lower_bound_by or "",
@@ -108,10 +108,11 @@ def failed_row(task: RunTask, error: str) -> BenchRow:
 
 
 def _row(task: RunTask, planned: Planned) -> BenchRow:
-    bound_ns, bound_by = planned.lower_bound_ns, f"this run of {task.method}"
+    bound_ns, bound_by = planned.lower_bound_ns or 0, f"this run of {task.method}"
     if task.lower_bound_ns is not None and task.lower_bound_ns >= bound_ns:
         bound_ns, bound_by = task.lower_bound_ns, task.lower_bound_by or "the library"
     made, result, statistics = planned.makespan_ns, planned.result, planned.statistics
+    steps = planned.steps
     return replace(
         failed_row(task, ""),
         kind=planned.kind,
@@ -122,6 +123,9 @@ def _row(task: RunTask, planned: Planned) -> BenchRow:
         own_bound_ns=planned.lower_bound_ns,
         gap_to_bound=relative_gap(made, bound_ns),
         gap_to_best=relative_gap(made, task.best_known_ns),
+        hits=None if steps is None else steps.hits,
+        uses=None if steps is None else steps.uses,
+        copied_bytes=None if steps is None else steps.copied_bytes,
         plan_time_ns=planned.time_ns,
         bound_time_ns=statistics.bound_time_ns,
         deterministic_time=statistics.deterministic_time,

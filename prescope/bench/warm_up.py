@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 
 from prescope.formulation import Instance, PredictedDemand
+from prescope.formulation.horizon import Horizon
 from prescope.instances import synthetic_instance
 from prescope.solver import Limits
 
@@ -26,6 +27,25 @@ def small_instances(host_computes: bool, predicted: bool) -> tuple[Instance, ...
         synthetic_instance("olmoe-1b-7b", machine, 4, 0, slots=1),
     )
     return tuple(map(_foretold, made[:1])) if predicted else made
+
+
+def small_horizons(host_computes: bool, predicted: bool) -> tuple[Horizon, ...]:
+    """The small instances several times in a row, with a history long enough to learn from."""
+    return tuple(
+        Horizon(
+            name=one.name,
+            costs=one.costs,
+            demands=(one.demand,) * 3,
+            residents=one.residents,
+            slots=one.slots,
+            lookahead=one.lookahead,
+            tier=one.tier,
+            host_computes=one.host_computes,
+            predicted=(_foretold(one).predicted or one.predicted,) * 3 if predicted else (),  # type: ignore[arg-type]
+            history=((one.demand,) * 16,),
+        )
+        for one in small_instances(host_computes, False)[:1]
+    )
 
 
 def _foretold(instance: Instance) -> Instance:

@@ -45,6 +45,8 @@ def exchange(
     numpy.ndarray
         Who has a place afterwards, bool ``[layers, experts]``: as many of each size as before.
     """
+    if np.shape(scores) != resident.shape:
+        raise ValueError(f"expected scores of shape {resident.shape}, got {np.shape(scores)}")
     if not np.isfinite(scores).all():
         raise ValueError("expected finite scores, got NaN or infinity")
     after = resident.copy()
