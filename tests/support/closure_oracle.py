@@ -27,10 +27,10 @@ def closure_finds(first: Program, second: Program) -> bool:
         if conflict and not (order.has_edge(i, j) or order.has_edge(j, i)):
             return True
     for index, (step, op) in enumerate(ops):
-        if op.kind is OpKind.COMPUTE and op.slot is not None:
-            writers = [w for w in order.predecessors(index) if f"slot:{op.slot}" in ops[w][1].writes]
+        if op.kind is OpKind.COMPUTE and op.place is not None:
+            writers = [w for w in order.predecessors(index) if f"slot:{op.place}" in ops[w][1].writes]
             final = [w for w in writers if not any(order.has_edge(w, other) for other in writers)]
-            if [_brings(steps, *ops[w], op.slot) for w in final] != [(step, op.layer, op.expert)]:
+            if [_brings(steps, *ops[w], op.place) for w in final] != [(step, op.layer, op.expert)]:
                 return True
     for index, (step, op) in enumerate(ops):
         if op.kind is OpKind.PREDICT:
