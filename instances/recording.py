@@ -111,6 +111,17 @@ class Recording:
             raise ValueError(f"expected ascending numbers of steps, got {numbers[:20]}")
 
 
+def said_before(instance: Instance) -> tuple[Forecast | None, ...]:
+    """What an instance's prediction said of each layer at the gate before; empty without a prediction."""
+    predicted = instance.predicted
+    if predicted is None:
+        return ()
+    tokens, likely = predicted.expected_tokens[0], predicted.probabilities[0]
+    return tuple(
+        Forecast(expected_tokens=tokens[layer], probability=likely[layer]) for layer in range(instance.layers)
+    )
+
+
 def _check(name: str, schedule: Schedule, instance: Instance) -> None:
     if len(schedule.layer_end_ns) != instance.layers:
         raise ValueError(

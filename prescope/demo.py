@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from time import monotonic
 
-from prescope.compare import CompareSettings, Comparison, StepSchedules, compare
+from prescope.compare import CompareSettings, compare
 
 SETTINGS = CompareSettings(new_tokens=8, time_budget_s=150.0)
 BATCH = 8
@@ -19,6 +19,7 @@ BATCH = 8
 def main() -> int:
     """Run the demonstration; 0 when all policies generated the stock model's tokens."""
     from prescope.commands.output import console, progress_console
+    from prescope.inspection import recorded_view, step_path
     from prescope.models import TINY, open_model, shipped_prompts
     from prescope.report import comparison_heading, comparison_table, gantt
 
@@ -35,11 +36,11 @@ def main() -> int:
     out.print("\nWhat it writes, the same under every policy (prompt | continuation):", markup=False)
     for prompt, continuation in list(zip(result.prompts, result.continuations, strict=True))[:3]:
         out.print(f"  {prompt!r} | {continuation!r}", markup=False, soft_wrap=True)
-    step = _last_step(result)
-    if step is not None:
-        out.print(f"\nThe last step under {result.rows[-1].policy}, as executed:", markup=False)
-        drawing = gantt(step.executed, width=min(out.width, 110), colour=out.is_terminal)
-        out.print(drawing, soft_wrap=True)
+    step = recorded_view(result.rows[-1].recording.steps[-1])
+    out.print(f"\nThe last step under {result.rows[-1].policy}, as executed:", markup=False)
+    path = [link.task for link in step_path(step)]
+    drawing = gantt(step.schedule, width=min(out.width, 110), colour=out.is_terminal, path=path)
+    out.print(drawing, soft_wrap=True)
     out.print("\n" + comparison_heading(result), markup=False, soft_wrap=True)
     out.print(comparison_table(result))
     equal = all(row.tokens_equal for row in result.rows)
@@ -51,11 +52,6 @@ def main() -> int:
         soft_wrap=True,
     )
     return 0 if equal else 1
-
-
-def _last_step(result: Comparison) -> StepSchedules | None:
-    steps = result.rows[-1].steps
-    return steps[-1] if steps else None
 
 
 if __name__ == "__main__":

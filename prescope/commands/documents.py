@@ -1,12 +1,13 @@
-"""Plans, schedules and instances as plain objects for ``--json`` (docs/json.md)."""
+"""Plans and instances as plain objects for ``--json`` (docs/json.md)."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prescope.formulation import Plan, Schedule
+    from prescope.formulation import Plan
     from prescope.instances import InstanceFile
 
 
@@ -16,44 +17,6 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "layers": [{"gpu": list(layer.gpu), "cpu": list(layer.cpu)} for layer in plan.layers],
         "transfers": [[copy.layer, copy.expert, copy.slot, copy.gate] for copy in plan.transfers],
         "info": {**asdict(plan.info), "parameters": [list(pair) for pair in plan.info.parameters]},
-    }
-
-
-def schedule_document(name: str, schedule: Schedule) -> dict[str, Any]:
-    """A schedule: how busy each lane is, where every layer's weights come from, and all tasks."""
-    from prescope.report import Origin, layer_summaries, mark, shares
-
-    busy = shares(schedule, 0, schedule.makespan_ns)
-    return {
-        "name": name,
-        "makespan_ns": schedule.makespan_ns,
-        "busy": {lane.value: share for lane, share in busy.items()},
-        "layers": [
-            {
-                "layer": summary.layer,
-                "start_ns": summary.start_ns,
-                "end_ns": summary.end_ns,
-                **{
-                    _field(origin): summary.counts.get(origin, 0)
-                    for origin in Origin
-                    if origin not in (Origin.DENSE, Origin.PREDICTION)
-                },
-            }
-            for summary in layer_summaries(schedule)
-        ],
-        "tasks": [
-            {
-                "kind": entry.task.kind.value,
-                "lane": entry.task.lane.value,
-                "layer": entry.task.layer,
-                "expert": entry.task.expert,
-                "slot": entry.task.slot,
-                "start_ns": entry.task.start_ns,
-                "end_ns": entry.task.end_ns,
-                "origin": entry.origin.value,
-            }
-            for entry in mark(schedule)
-        ],
     }
 
 
@@ -82,5 +45,17 @@ def instance_document(file: InstanceFile) -> dict[str, Any]:
     }
 
 
-def _field(origin: Any) -> str:
-    return str(origin.value).replace(" ", "_")
+def require_recording(path: Path) -> None:
+    """Refuse a place where no recording can be written, before the work that it would hold.
+
+    Raises
+    ------
+    ValueError
+        When the name has another ending than ``.json`` or ``.json.gz``, or the folder does not exist.
+    """
+    if not path.name.endswith((".json", ".json.gz")):
+        raise ValueError(f"expected --recording with a name ending in .json or .json.gz, got {path}")
+    if not path.parent.is_dir():
+        raise ValueError(
+            f"expected the folder {path.parent} of --recording to exist, got none; make it first"
+        )

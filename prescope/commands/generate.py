@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from prescope.text_stream import TextStream
 
 
+# Steps that a recording keeps: the newest of a longer run.
+_MOST_STEPS = 512
+
+
 def generate(
     path: Annotated[Path, typer.Argument(help="Folder of a saved transformers model.")],
     prompt: Annotated[str, typer.Option(help="Text to continue; - reads it from stdin.")],
@@ -32,6 +36,10 @@ def generate(
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16; auto: the model's own.")] = "auto",
     temperature: Annotated[float, typer.Option(min=0, help="0 takes the likeliest token each time.")] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sampling and of the solver.")] = 0,
+    recording: Annotated[
+        Path | None,
+        typer.Option(help="File (.json.gz) for the newest 512 steps in full (`prescope inspect`)."),
+    ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Say at the end what it cost (stderr).")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON (docs/json.md).")] = False,
 ) -> None:
@@ -39,12 +47,15 @@ def generate(
     # Threads that wait for others must not spin: the cores are needed by those that read and compute.
     # torch reads this when it is first imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    from prescope.commands.documents import require_recording
     from prescope.commands.generation import generation_document, generation_summary
     from prescope.commands.notes import kept_notes
     from prescope.commands.output import print_json, progress_console
     from prescope.runtime.plugin.load import load
     from prescope.text_stream import TextStream
 
+    if recording is not None:
+        require_recording(recording)
     text = sys.stdin.read() if prompt == "-" else prompt
     tokenizer = _tokenizer(path)
     inputs = _encode(tokenizer, text)
@@ -62,6 +73,8 @@ def generate(
         )
     load_ns = perf_counter_ns() - began
     show: Callable[[str], None] = (lambda piece: None) if as_json else _show
+    if recording is not None:
+        loaded.engine.keep_steps(min(max_new_tokens, _MOST_STEPS))
     with loaded, kept_notes() as notes:
         stream = TextStream(tokenizer, show, count_bytes=lambda: loaded.store.bytes_read)
         try:
@@ -74,6 +87,8 @@ def generate(
             # The reader (`head`) has what it wanted, and that is no failure.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return
+        if recording is not None:
+            loaded.engine.write_recording(recording)
         document = generation_document(str(path), loaded, stream, load_ns=load_ns, notes=notes)
     if as_json:
         print_json(document)

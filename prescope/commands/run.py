@@ -49,15 +49,22 @@ def run(
     traces: Annotated[
         Path | None, typer.Option(help="Folder for a trace of every step (`prescope inspect`, Perfetto).")
     ] = None,
+    recording: Annotated[
+        Path | None,
+        typer.Option(help="File (.json.gz) for all steps in full; several policies get one each, by name."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON (docs/json.md).")] = False,
 ) -> None:
     """Generate text with the experts in host memory under several policies, and say what each cost."""
+    from prescope.commands.documents import require_recording
     from prescope.commands.output import console, print_json, progress_console
     from prescope.commands.prompts import take_prompts
     from prescope.compare import CompareSettings, compare
     from prescope.models import named_predictor, open_model
     from prescope.report import comparison_heading, comparison_table
 
+    if recording is not None:
+        require_recording(recording)
     settings = CompareSettings(
         policies=tuple(name.strip() for name in policies.split(",") if name.strip()),
         preset=preset,
@@ -83,6 +90,8 @@ def run(
     result = compare(network, tokenizer, texts, others, settings, name=model, progress=progress)
     if traces is not None:
         _write_traces(traces, result)
+    if recording is not None:
+        _write_recordings(recording, result)
     if as_json:
         print_json(result.document())
     else:
@@ -94,19 +103,30 @@ def run(
 
 
 def _write_traces(folder: Path, result: Comparison) -> None:
-    from prescope.report import write_trace
+    from prescope.inspection import recorded_view
+    from prescope.inspection.perfetto import write_perfetto
 
     folder.mkdir(parents=True, exist_ok=True)
     for row in result.rows:
-        first = row.totals.steps - len(row.steps)
-        for step, schedules in enumerate(row.steps, start=first):
+        for step in row.recording.steps:
             notes = {
                 "model": result.model,
                 "preset": result.preset,
                 "policy": row.policy,
                 "predictor": row.predictor,
                 "backend": result.backend,
-                "step": str(step),
             }
-            pair = {"planned": schedules.planned, "executed": schedules.executed}
-            write_trace(folder / f"{row.policy}-step{step:03d}.json", pair, notes)
+            path = folder / f"{row.policy}-step{step.index:03d}.json"
+            write_perfetto(path, (recorded_view(step),), notes)
+
+
+def _write_recordings(path: Path, result: Comparison) -> None:
+    from prescope.instances import write_recording
+
+    for row in result.rows:
+        write_recording(path if len(result.rows) == 1 else _beside(path, row.policy), row.recording)
+
+
+def _beside(path: Path, policy: str) -> Path:
+    name, dot, endings = path.name.partition(".")
+    return path.with_name(f"{name}-{policy}{dot}{endings}")

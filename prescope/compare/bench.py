@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prescope.compare.row import Row, StepSchedules
+from prescope.compare.row import Row
 from prescope.compare.settings import CompareSettings
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # More operations than this overran their modelled time: the executed time says nothing.
 _MOST_VIOLATIONS = 0.01
+# Steps that a recording keeps: the newest of a longer run.
+_MOST_STEPS = 512
 
 
 class Bench:
@@ -71,12 +73,10 @@ class Bench:
             backend=backend,
             backend_options=None if dilation is None else _slow_motion(dilation),
         ) as engine:
+            engine.keep_steps(min(self.settings.new_tokens, _MOST_STEPS))
             generated = generate(self._model, self._inputs, self.settings.new_tokens)
             report = engine.report()
-            steps = tuple(
-                StepSchedules(planned=record.planned, executed=record.trace.schedule)
-                for record in engine.records
-            )
+            recording = engine.recording()
             link_bytes_per_s = engine.settings.costs.link.bytes_per_s
         totals = report.totals()
         refused = None
@@ -95,7 +95,7 @@ class Bench:
             dilation=report.dilation,
             refused=refused,
             degraded=report.degraded,
-            steps=steps,
+            recording=recording,
         )
 
     def _predictor(self) -> Any:

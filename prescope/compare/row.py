@@ -6,16 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prescope.formulation import Schedule
+    from prescope.instances import Recording
     from prescope.runtime.plugin import Totals
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StepSchedules:
-    """One step of one policy: what was planned, and what happened."""
-
-    planned: Schedule
-    executed: Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,8 +34,8 @@ class Row:
         Why the executed time must not be quoted; ``None`` when it may be.
     degraded
         What did not run as planned, in words.
-    steps
-        The newest steps in full, oldest first.
+    recording
+        The steps in full, the newest of a long run.
     """
 
     policy: str
@@ -58,7 +50,7 @@ class Row:
     dilation: float
     refused: str | None
     degraded: tuple[str, ...]
-    steps: tuple[StepSchedules, ...]
+    recording: Recording
 
     @property
     def simulated_ns(self) -> int:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from prescope.formulation import Forecast, Instance, Plan, Schedule
 from prescope.formulation.demand import FloatArray
 from prescope.instances import RecordedStep
+from prescope.instances.recording import said_before
 
 Cell = str | int | float | None
 Fact = str | int | float | bool | None
@@ -172,17 +173,6 @@ def recorded_view(step: RecordedStep) -> StepView:
         dilation=step.dilation,
         began_unix_ns=step.began_unix_ns,
         notes=step.notes,
-    )
-
-
-def said_before(instance: Instance) -> tuple[Forecast | None, ...]:
-    """What an instance's prediction said of each layer at the gate before; empty without a prediction."""
-    predicted = instance.predicted
-    if predicted is None:
-        return ()
-    tokens, likely = predicted.expected_tokens[0], predicted.probabilities[0]
-    return tuple(
-        Forecast(expected_tokens=tokens[layer], probability=likely[layer]) for layer in range(instance.layers)
     )
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from prescope.instances import RecordedStep, Recording
+from prescope.instances.recording import said_before
 from prescope.runtime.plugin.report import EngineReport, StepReport
 from prescope.runtime.plugin.settings import StepRecord
-
-if TYPE_CHECKING:
-    from prescope.formulation import Forecast
 
 # What the schedule of a backend is called, and what its times are.
 _HAPPENED = {
@@ -57,7 +57,8 @@ def facts_of(report: EngineReport, model: Any) -> Mapping[str, str]:
     """Where a recording comes from, in text pairs."""
     config = model.config
     facts = {
-        "model": str(getattr(config, "_name_or_path", "") or config.model_type),
+        # Without the folder it was loaded from, which says nothing elsewhere.
+        "model": Path(getattr(config, "_name_or_path", "") or config.model_type).name,
         "policy": report.policy,
         "predictor": report.predictor,
         "backend": report.backend,
@@ -79,15 +80,15 @@ def facts_of(report: EngineReport, model: Any) -> Mapping[str, str]:
 
 def _step(record: StepRecord, shown: StepReport, name: str) -> RecordedStep:
     trace = record.trace
-    forecasts: tuple[Forecast | None, ...] = tuple(getattr(record, "forecasts", None) or ())
     return RecordedStep(
         index=shown.step,
-        instance=record.instance,
+        # All horizons of every step would be most of the file; what was said last is kept.
+        instance=replace(record.instance, predicted=None),
         plan=record.plan,
         schedules={"planned": record.planned, name: trace.schedule},
         tokens=record.tokens,
         phase=shown.phase,
-        forecasts=forecasts,
+        forecasts=said_before(record.instance),
         dilation=trace.dilation,
         began_unix_ns=trace.began_unix_ns,
         notes={"degraded": "; ".join(trace.degraded)} if trace.degraded else {},

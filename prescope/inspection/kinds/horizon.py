@@ -9,9 +9,10 @@ import numpy as np
 from prescope.formulation import evaluate
 from prescope.formulation.horizon import Horizon
 from prescope.formulation.horizon_evaluator import evaluate_horizon, link_left_ns
-from prescope.inspection.view import LayerMap, StepView, View, ViewKind, ViewTable, said_before
+from prescope.inspection.view import LayerMap, StepView, View, ViewKind, ViewTable
 from prescope.instances import read_horizon
 from prescope.instances.horizon_plan_file import read_horizon_plan
+from prescope.instances.recording import said_before
 
 
 def horizon_view(path: Path) -> View:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from prescope.formulation import evaluate
-from prescope.inspection.view import StepView, View, ViewKind, said_before
+from prescope.inspection.view import StepView, View, ViewKind
 from prescope.instances import InstanceFile, list_library, load_library_instance, read_instance, read_plan
+from prescope.instances.recording import said_before
 
 
 def plan_view(path: Path, instance: str | None) -> View:
