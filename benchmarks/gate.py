@@ -74,7 +74,7 @@ def measure(model: str, batch: int, policy: str, *, machine: str, steps: int) ->
     random = np.random.default_rng(0)
     demands = [routing(chosen.shape, batch, random) for _ in range(min(steps, 4))]
     times: dict[str, list[int]] = {"decision": [], "gate": [], "plain": []}
-    real = compiled_control.run_gate
+    real = compiled_control.run_running_gate
 
     def timed(*arguments: Any) -> None:
         begin = perf_counter_ns()
@@ -87,11 +87,11 @@ def measure(model: str, batch: int, policy: str, *, machine: str, steps: int) ->
         forecasts = blurred(counts, random)
         run(OnlineStep, chosen.costs, tables, counts, forecasts, policy, batch, times["plain"])
         run(CompiledStep, chosen.costs, tables, counts, forecasts, policy, batch, times["gate"])
-        compiled_control.run_gate = timed
+        compiled_control.run_running_gate = timed
         try:
             run(CompiledStep, chosen.costs, tables, counts, forecasts, policy, batch, [])
         finally:
-            compiled_control.run_gate = real
+            compiled_control.run_running_gate = real
         if number < 0:
             # The first step compiles.
             for what in times.values():

@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from prescope.formulation import CostModel, Demand, Instance, LayerPlan, Plan, PlanInfo, Tier, Transfer
 from prescope.formulation.demand import IntArray
-from prescope.runtime.control.compiled_step import run_gate
 from prescope.runtime.control.online import OnlineStep
 from prescope.runtime.control.prediction_lane import Forecaster, PredictionLane
+from prescope.runtime.control.running import Running, run_running_gate
 from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, LINK, Site, new_state
 from prescope.runtime.control.tables import CostTables
 from prescope.runtime.control.wave import StepControl, Wave
@@ -67,6 +67,7 @@ class CompiledStep:
             layers, experts, slots=slots, ahead=ahead, link_ready_ns=link_ready_ns, trust_ns=trust_ns
         )
         self._site = self._make_site(tokens)
+        self._running = Running(self._site, self._state, code)
         self._counts = np.zeros(resident.shape, dtype=np.int64)
         self._layers: list[LayerPlan] = []
         self._transfers: list[Transfer] = []
@@ -90,6 +91,7 @@ class CompiledStep:
         most = int(counts.max())
         if most + 2 > self._site.gpu_ns.shape[1]:
             self._site = self._make_site(most)
+            self._running = Running(self._site, self._state, self._code)
         state = self._state
         copies = self._run(
             layer, self._counts[layer], int(state.clock[LAYER_END] + self._site.dense_ns[layer])
@@ -142,7 +144,7 @@ class CompiledStep:
         )
 
     def _run(self, layer: int, counts: IntArray, gate_ns: int) -> tuple[Transfer, ...]:
-        site, state = self._site, self._state
+        state = self._state
         if layer < 0 or not (self._prediction_ns and self._prediction_ns[layer]):
             self._forecasts.now(layer)
         forecasts = self._forecasts.at(layer, gate_ns)
@@ -150,7 +152,7 @@ class CompiledStep:
             state.coming.probability[ahead] = forecast.probability
             state.coming.cpu_ns[ahead] = forecast.expected_tokens
         done = int(state.counters[0])
-        run_gate(site, state, layer, counts, len(forecasts), self._code)
+        run_running_gate(self._running, layer, counts, len(forecasts))
         copies = tuple(
             Transfer(layer=target, expert=expert, slot=slot, gate=gate)
             for target, expert, slot, gate in state.copies[done : state.counters[0]].tolist()
