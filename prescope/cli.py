@@ -16,6 +16,7 @@ import typer
 
 from prescope.commands import (
     bench,
+    compare,
     doctor,
     evaluate,
     explain,
@@ -30,6 +31,7 @@ from prescope.commands import (
     run,
     solve,
     train,
+    whatif,
 )
 
 # Plain help: drawing boxes around it costs 0.3 s.
@@ -55,8 +57,10 @@ app.command("evaluate", short_help="Judge a predictor on recorded routing.")(eva
 app.command("profile", short_help="Measure this machine for a model.")(profile.profile)
 app.command("placement", short_help="Place experts for another engine.")(placement.placement)
 app.command("doctor", short_help="Say what this machine is fit for.")(doctor.doctor)
+app.command("whatif", short_help="Say what another machine would bring.")(whatif.whatif)
 app.command("explain", short_help="Say why a plan does what it does.")(explain.explain)
-app.command("inspect", short_help="Draw a plan or an executed step.")(inspect.inspect)
+app.command("inspect", short_help="See what was planned, what happened, and why.")(inspect.inspect)
+app.command("compare", short_help="Say what moved between two runs, and what it gained.")(compare.compare)
 
 
 def _version(wanted: bool) -> None:

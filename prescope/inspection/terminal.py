@@ -93,7 +93,7 @@ def _steps(out: Console, view: View, shown: StepView | None) -> None:
     table.caption = "* drawn below" + (f"; {left_out} more steps" if left_out else "")
     table.caption_justify = "left"
     out.print()
-    _print_table(out, table)
+    print_table(out, table)
 
 
 def _near(steps: Sequence[StepView], shown: StepView | None) -> Sequence[StepView]:
@@ -137,7 +137,7 @@ def _layers(out: Console, step: StepView, width: int, layers: tuple[int, int] | 
         chosen = sorted(slowest, key=lambda row: row.layer)
         heading = f"slowest layers of {len(rows)} (--layers FIRST:LAST shows others)"
     _heading(out, heading)
-    _print_table(out, _layer_table(chosen, width))
+    print_table(out, _layer_table(chosen, width))
 
 
 def _layer_table(rows: Sequence[LayerRow], width: int) -> Table:
@@ -182,7 +182,7 @@ def _experts(out: Console, step: StepView, layer: int) -> None:
             "*" if row.critical else "",
         )
     _heading(out, f"experts of layer {layer}")
-    _print_table(out, table)
+    print_table(out, table)
 
 
 def _lines(out: Console, step: StepView) -> None:
@@ -220,10 +220,10 @@ def _table(out: Console, table: ViewTable) -> None:
     if len(rows) < len(table.rows):
         shown.caption = f"{len(table.rows) - len(rows)} more rows (--json has all)"
         shown.caption_justify = "left"
-    _print_table(out, shown)
+    print_table(out, shown)
 
 
-def _print_table(out: Console, table: Table) -> None:
+def print_table(out: Console, table: Table) -> None:
     """A line for every row, however narrow the terminal."""
     from rich.measure import Measurement
 

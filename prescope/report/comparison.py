@@ -53,8 +53,8 @@ def comparison_table(result: Comparison) -> Table:
     table = plain_table(*header, left=2, gap=1, fold=False)
     for row, cells in zip(result.rows, rows, strict=True):
         table.add_row(*cells, style=None if row.tokens_equal else "bold red")
-    notes = [f"{row.policy}: not quoted, {row.refused}" for row in result.rows if row.refused]
-    notes += [f"{row.policy}: {text}" for row in result.rows for text in row.degraded]
+    notes = [f"{row.label}: not quoted, {row.refused}" for row in result.rows if row.refused]
+    notes += [f"{row.label}: {text}" for row in result.rows for text in row.degraded]
     if notes:
         table.caption = "\n".join(notes)
         table.caption_justify = "left"
@@ -74,7 +74,7 @@ def _cells(row: Row, base: Row | None) -> tuple[str, ...]:
     if base is not None and row.simulated_ns:
         speedup = f"{base.simulated_ns / row.simulated_ns:.2f}x"
     return (
-        row.policy,
+        row.label,
         "equal" if row.tokens_equal else "DIFFERENT",
         _ms(totals.planned_ns),
         _ms(row.simulated_ns),

@@ -92,8 +92,9 @@ def gantt(
     critical = list(path)
     if critical:
         text.append(f"{'path':<{_MARGIN}}")
-        row = [lane and PATH[lane] for lane in _path(critical, begin_ns, end_ns, cells)]
-        text.append("".join(letter or IDLE for letter in row), style="bold" if colour else "")
+        lanes = _path(critical, begin_ns, end_ns, cells)
+        letters = (IDLE if lane is None else PATH[lane] for lane in lanes)
+        text.append("".join(letters), style="bold" if colour else "")
         text.append("\n")
     text.append(" " * _MARGIN + _axis(begin_ns, end_ns, cells) + "\n")
     text.append_text(_legend(marked, colour))
