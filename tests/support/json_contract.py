@@ -3,6 +3,7 @@
 from typing import Literal
 
 from json_contract_bench import BenchCheck, BenchReport, BenchRun
+from json_contract_compare import Compare, CompareBench
 from json_contract_doctor import Doctor
 from json_contract_evaluate import Evaluate
 from json_contract_explain import ExplainExpert, ExplainLayer, ExplainPlan
@@ -221,6 +222,8 @@ DOCUMENTED = {
     "explain LAYER": ExplainLayer,
     "explain PLAN": ExplainPlan,
     "inspect": Inspect,
+    "compare": Compare,
+    "compare BENCH": CompareBench,
     "run": Run,
     "record": Record,
     "train": Train,
