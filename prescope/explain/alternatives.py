@@ -130,7 +130,7 @@ def residency(instance: Instance, plan: Plan, facts: ExpertFacts, *, effort: int
     """What a place among the residents is worth to an expert; arguments as for `alternatives`."""
     layer, expert = facts.layer, facts.expert
     row = set(instance.residents[layer])
-    times = []
+    times: list[int | None] = []
     for experts in (row | {expert}, row - {expert}):
         residents = list(instance.residents)
         residents[layer] = tuple(sorted(experts))

@@ -14,7 +14,7 @@ _LESS = 0.95
 
 
 def degraded(
-    counts: IntArray, shares: FloatArray, *, recall: float, horizons: int, seed: int
+    counts: IntArray, shares: FloatArray, *, batch: int, recall: float, horizons: int, seed: int
 ) -> tuple[FloatArray, FloatArray]:
     """What a predictor says that names a share of the needed experts and as many wrong ones for the rest.
 
@@ -22,8 +22,9 @@ def degraded(
     every layer of distance beyond the first; every one that is not is replaced by an expert without tokens,
     popular ones first, which is said to get its tokens. Who is not named ahead of the gate is not named
     earlier either. The probabilities are calibrated: a named expert is needed with the recall of its
-    distance, and the others share what is missed by their popularity. A recall of 1 says the truth at every
-    distance.
+    distance, and the others share what is missed by their popularity. What a step's tokens are is known from
+    its beginning on only: of layers that are farther ahead than the step is long so far, the popularity is
+    said. A recall of 1 says the truth at every distance, even then.
 
     Parameters
     ----------
@@ -31,6 +32,8 @@ def degraded(
         True tokens of layers in a row, those of many steps one after the other, int64 ``[T, E]``.
     shares
         Popularity, ``[L, E]`` with ``T`` a multiple of ``L``.
+    batch
+        Tokens per step.
     recall
         In (0, 1].
     horizons
@@ -51,7 +54,9 @@ def degraded(
     random = np.random.default_rng(seed)
     needed = counts > 0
     luck = random.random(counts.shape)
-    weight = np.tile(np.maximum(shares, 1e-6), (total // shares.shape[0], 1))
+    layers = shares.shape[0]
+    popular = np.tile(np.clip(shares, 0.0, 1.0), (total // layers, 1))
+    weight = np.maximum(popular, 1e-6)
     # Exponential keys: the order in which a draw without replacement by weight takes them.
     wrong_order = np.argsort(np.where(needed, np.inf, random.exponential(size=counts.shape) / weight), axis=1)
     missed_order = np.argsort(np.where(needed, -luck, np.inf), axis=1)
@@ -73,6 +78,9 @@ def degraded(
         mean = counts.sum(axis=1) / np.maximum(number, 1)
         probabilities[ahead] = chance
         tokens[ahead] = chance * np.where(chosen, said, mean[:, None])
+        early = np.arange(total) % layers <= ahead
+        probabilities[ahead, early] = (1.0 - (1.0 - popular) ** batch)[early]
+        tokens[ahead, early] = batch * popular[early]
     return probabilities, tokens
 
 

@@ -53,8 +53,7 @@ def outcome_of(point: Point, found: Steps, *, warm: int) -> Outcome:
         mean_ns=round(float(times.mean())),
         median_ns=round(float(np.median(times))),
         p99_ns=round(float(np.percentile(times, 99))),
-        # Copies are not told apart by step; the share of the steps that count is close enough to compare.
-        copied_bytes_per_token=found.copied_bytes / (point.batch * len(found.times_ns)),
+        copied_bytes_per_token=int(found.copied_bytes[warm:].sum()) / tokens,
     )
 
 

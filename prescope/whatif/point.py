@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from prescope.formulation import CostModel, LinearTime, TableTime, Tier, TimeCurve
 from prescope.formulation.checks import require_finite, require_int
@@ -91,7 +92,8 @@ class Point:
         if value is None and lever is not Lever.RECALL:
             raise ValueError(f"expected a value for {lever.value}, got none")
         changed = round(value) if whole and value is not None else value
-        return replace(self, **{_FIELDS[lever]: changed})
+        fields: dict[str, Any] = {_FIELDS[lever]: changed}
+        return replace(self, **fields)
 
 
 _FIELDS = {

@@ -57,7 +57,7 @@ def default_values(lever: Lever, now: Point, *, total_bytes: int, least_bytes: i
     here = float(now.value(lever) or 0)
     found: list[float | None] = [factor * here for factor in _FACTORS]
     if lever is Lever.MEMORY:
-        found = [min(max(value or 0, least_bytes), total_bytes) for value in found] + [total_bytes]
+        found = [*(min(max(value or 0, least_bytes), total_bytes) for value in found), total_bytes]
     if lever is Lever.BATCH:
         found = [1, *(value for value in (here * 2**power for power in range(5)))]
     return _ordered(lever, found)

@@ -26,11 +26,11 @@ class Steps:
     times_ns
         Duration of every step, int64 ``[steps]``.
     copied_bytes
-        Over the link in all steps together.
+        Over the link for every step, int64 ``[steps]``.
     """
 
     times_ns: IntArray
-    copied_bytes: int
+    copied_bytes: IntArray
 
 
 def simulate(
@@ -110,7 +110,9 @@ def _from_memory(
     if point.recall is None or lookahead == 0:
         probabilities = tokens = np.zeros((1, *flat.shape))
     else:
-        probabilities, tokens = degraded(flat, shares, recall=point.recall, horizons=lookahead, seed=seed)
+        probabilities, tokens = degraded(
+            flat, shares, batch=point.batch, recall=point.recall, horizons=lookahead, seed=seed
+        )
     rolled = roll_out(
         site_of(instance),
         slots=slots,
@@ -121,9 +123,9 @@ def _from_memory(
     )
     ends = rolled.layer_end_ns[layers - 1 :: layers]
     sizes = np.array(costs.expert_bytes, dtype=np.int64)
-    return Steps(
-        times_ns=np.diff(ends, prepend=0), copied_bytes=int(sizes[rolled.copies[:, 0] % layers].sum())
-    )
+    copied = np.zeros(steps, dtype=np.int64)
+    np.add.at(copied, rolled.copies[:, 0] // layers, sizes[rolled.copies[:, 0] % layers])
+    return Steps(times_ns=np.diff(ends, prepend=0), copied_bytes=copied)
 
 
 def _from_disk(
@@ -156,9 +158,9 @@ def _from_disk(
     flat = counts.reshape(steps * layers, experts)
     said = None
     if point.recall is not None and lookahead > 0:
-        said = degraded(flat, shares, recall=point.recall, horizons=lookahead, seed=seed)
+        said = degraded(flat, shares, batch=point.batch, recall=point.recall, horizons=lookahead, seed=seed)
     times = np.zeros(steps, dtype=np.int64)
-    copied = 0
+    copied = np.zeros(steps, dtype=np.int64)
     for step in range(steps):
         first = step * layers
 
@@ -183,8 +185,8 @@ def _from_disk(
         for layer in range(layers):
             control.gate(layer, counts[step, layer])
         _, plan = control.finish()
-        times[step] = plan.info.makespan_ns
-        copied += sum(costs.expert_bytes[copy.layer] for copy in plan.transfers)
+        times[step] = plan.info.makespan_ns or 0
+        copied[step] = sum(costs.expert_bytes[copy.layer] for copy in plan.transfers)
     return Steps(times_ns=times, copied_bytes=copied)
 
 

@@ -123,7 +123,15 @@ def test_forecasts_have_the_recall_and_are_calibrated(recall: float) -> None:
     weights = np.tile(shares, (500, 1))
     keys = random.exponential(size=weights.shape) / weights
     counts = np.where(np.argsort(np.argsort(keys, axis=1), axis=1) < 6, random.integers(1, 4, keys.shape), 0)
-    probabilities, tokens = degraded(counts, shares, recall=recall, horizons=3, seed=1)
+    probabilities, tokens = degraded(counts, shares, batch=2, recall=recall, horizons=3, seed=1)
+    popular = 1 - (1 - np.clip(shares, 0, 1)) ** 2
+    for ahead in range(3):
+        for layer in range(ahead + 1):
+            # Before the step its tokens are not known.
+            assert np.allclose(probabilities[ahead, layer::4], popular[layer])
+            assert np.allclose(tokens[ahead, layer::4], 2 * np.clip(shares, 0, 1)[layer])
+    late = np.arange(len(counts)) % 4 == 3
+    counts, probabilities, tokens = counts[late], probabilities[:, late], tokens[:, late]
     needed = counts > 0
     for ahead in range(3):
         kept = recall * 0.97**ahead
@@ -144,13 +152,13 @@ def test_forecasts_have_the_recall_and_are_calibrated(recall: float) -> None:
 
 def test_an_oracle_tells_the_truth() -> None:
     counts = np.array([[3, 0, 1], [0, 2, 0]])
-    probabilities, tokens = degraded(counts, np.ones((1, 3)), recall=1.0, horizons=2, seed=0)
+    probabilities, tokens = degraded(counts, np.ones((1, 3)), batch=3, recall=1.0, horizons=2, seed=0)
     assert (probabilities == (counts > 0)).all() and (tokens == counts).all()
 
 
 def test_everybody_needed_leaves_nobody_to_be_named_wrongly() -> None:
     counts = np.ones((5, 3), dtype=np.int64)
-    probabilities, tokens = degraded(counts, np.ones((1, 3)), recall=0.5, horizons=2, seed=0)
+    probabilities, tokens = degraded(counts, np.ones((5, 3)), batch=2, recall=0.5, horizons=2, seed=0)
     assert np.isfinite(probabilities).all() and np.isfinite(tokens).all()
     assert probabilities.min() >= 0 and probabilities.max() <= 1
 
