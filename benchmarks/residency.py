@@ -5,8 +5,10 @@ there is nothing to do) as horizons of steps in a row, on the 28 test sequences:
 25, 50 and 75 % of the experts resident, at first the most popular of the training sequences; 8 slots; experts
 of 13.2 MB, link 24 GB/s, a host that reads 120 GB/s (assumed costs). Steps are planned by the intra-layer
 optimum without prefetch, and gate by gate by policy ``expected`` with the routing-only predictor's forecasts.
-Every rule may also bring experts while the link is idle. All times are simulated: the exact evaluator's. Flow
-times are wall time of this machine.
+Every rule may also bring experts while the link is idle. ``auto`` is the learned rule or the moving average,
+as validation sequences said (`prescope.solver.residency.prefers_average`); ``ktransformers`` keeps a static
+mask and leaves what is missing to the host. All times are simulated: the exact evaluator's. Flow times are
+wall time of this machine (``benchmarks/residency_flows.py`` takes them apart).
 
 The gain of a rule is the time it saves against residents that never move; its share is of the gain of the
 best executed plan among Belady's and the flows', all of which know all demand. Writes
@@ -24,7 +26,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,12 @@ from prescope.solver.residency import (
     MovingAverage,
     OutlookSums,
     ResidencyRule,
+    Static,
     StepPlanner,
     fit_outlook,
     horizon_bound,
     offline_trials,
+    prefers_average,
     run_horizon,
 )
 
@@ -59,7 +62,9 @@ STEPS = {1: 48, 4: 32, 8: 24, 16: 16, 32: 16}
 CAPACITIES = (0.1, 0.25, 0.5, 0.75)
 PLANNERS = ("intra-layer", "expected")
 SLOTS, SIZE_MB, LINK, CPU = 8, 13.2, 24, 120
-ONLINE = ("lru", "lfu", "moving-average", "learned")
+MASK = "ktransformers"
+ONLINE = ("lru", "lfu", "moving-average", "learned", "auto")
+SMALLEST_GAIN = 0.002
 FIELDS = (
     "split", "seed", "batch", "capacity", "planner", "rule", "steps", "time_ns", "hits", "uses", "flow_ms"
 )  # fmt: skip
@@ -92,7 +97,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--predictor", type=Path, default=HERE.parent / ".cache" / "uncertainty_predictor")
     options.add_argument("--split", choices=("test", "validation"), default="test")
     options.add_argument("--batches", nargs="+", type=int, default=tuple(STEPS))
-    options.add_argument("--seeds", type=int, default=1)
+    options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--fresh", action="store_true", help="start over")
     options.add_argument("--output", type=Path, default=HERE / "results")
     return options
@@ -153,8 +158,8 @@ def horizon_of(steps: Steps, batch: int, layers: int, residents: Any) -> Horizon
 
 def planner_of(name: str, horizon: Horizon, steps: Steps) -> StepPlanner:
     """Plans a step without prefetch, or gate by gate from forecasts."""
-    if name == "intra-layer":
-        method = get_method("intra-layer")
+    if name in ("intra-layer", MASK):
+        method = get_method(name)
 
         def plan(instance: Instance) -> Plan:
             found = method.plan(instance, limits=Limits(), seed=0, hint=None).plan
@@ -197,13 +202,20 @@ def cell(horizon: Horizon, steps: Steps, start: FloatArray, outlook: OutlookSums
     """One line per planner and rule, and the bound that holds for all."""
     bound_ns, _, _ = horizon_bound(horizon, rounds=5)
     yield {"planner": "any", "rule": "bound", "time_ns": bound_ns, "hits": "", "uses": "", "flow_ms": ""}
+    mask = run_horizon(horizon, Static(), planner_of(MASK, horizon, steps))
+    masked = evaluate_horizon(horizon, mask)
+    share = sum(map(len, horizon.residents)) / (horizon.layers * horizon.experts)
+    picked = "moving-average" if prefers_average(horizon.demands[0].batch_tokens, share) else "learned"
     for planner in PLANNERS:
         plan_step = planner_of(planner, horizon, steps)
+        yield line(planner, MASK, masked)
         for trial in offline_trials(horizon, plan_step):
             yield line(planner, trial.label, trial.schedule, trial.rule_ns)
         for name, make in online_rules(horizon, start, outlook).items():
-            plan = run_horizon(horizon, make(), plan_step)
-            yield line(planner, name, evaluate_horizon(horizon, plan))
+            schedule = evaluate_horizon(horizon, run_horizon(horizon, make(), plan_step))
+            yield line(planner, name, schedule)
+            if name == picked:
+                yield line(planner, "auto", schedule)
 
 
 def line(planner: str, rule: str, schedule: HorizonSchedule, rule_ns: int = 0) -> dict[str, Any]:
@@ -253,23 +265,26 @@ def markdown(lines: list[dict[str, Any]], split: str) -> str:
             bounds[where] += int(one["time_ns"])
         else:
             groups[one["planner"], *where][one["rule"]].append(one)
-    seeds = {str(one["seed"]) for one in lines}
+    seeds = sorted({str(one["seed"]) for one in lines})
     parts = [
         "# Residents\n",
-        f"Made by `python benchmarks/residency.py --split {split}` (do not edit): {split} sequences, "
-        f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, simulated. Time per step with residents that "
-        "never move; what the best executed plan that knows all demand gains on it (Belady's or a flow's), "
-        "and the share of this gain that each rule reaches (negative: slower than leaving all as it is). Hit "
-        "rate: uses whose expert was resident when the step began. Bound: how far the best executed plan is "
-        "above the lower bound of all plans, prefetching ones with all demand known included. Flow: mean "
-        "wall time of one flow on the machine that ran this.\n",
+        f"Made by `python benchmarks/residency.py --split {split} --seeds {len(seeds)}` (do not edit): "
+        f"{split} sequences, {len(seeds)} seeds, simulated. Time per step with residents that never move; "
+        "what the best executed plan that knows all demand gains on it (Belady's or a flow's); and the share "
+        "of this gain that each rule reaches, sum over sum, with its standard deviation over the seeds "
+        "(negative: slower than leaving all as it is; `-` where less than 0.2 % can be gained). "
+        "`ktransformers`: a static mask, what is missing runs on the host. `auto`: the learned rule, from "
+        "batch 16 with half of the experts resident the moving average. Hit rate: uses whose expert was "
+        "resident when the step began. Bound: how far the best executed plan is above the lower bound of all "
+        "plans, with all demand "
+        "known and prefetching ones included.\n",
     ]
     for planner in PLANNERS:
         parts += [
             f"## Steps planned by `{planner}`\n",
             "| batch | resident | static, ms/step | offline gain | belady | "
-            + " | ".join(ONLINE)
-            + " | hit rate static / learned / offline | above bound | flow, s |",
+            + " | ".join((*ONLINE, MASK))
+            + " | hit rate static / auto / offline | above bound |",
             "| ---: | ---: | ---: | ---: |" + " ---: |" * (len(ONLINE) + 4),
         ]
         for (owner, batch, capacity), rules in sorted(groups.items()):
@@ -288,21 +303,28 @@ def row(batch: int, capacity: float, rules: dict[str, list[Any]], bound_ns: int)
 
     static_ns, best_ns = total(rules["static"]), total(best)
     gain_ns = static_ns - best_ns
-    shares = [
-        f"{(static_ns - total(rules[name])) / gain_ns:.2f}" if gain_ns > 0 else "-"
-        for name in ("belady", *ONLINE)
-    ]
+    shares = [share_of(rules["static"], best, rules[name]) for name in ("belady", *ONLINE, MASK)]
     hits = " / ".join(
-        f"{total(some, 'hits') / total(some, 'uses'):.3f}"
-        for some in (rules["static"], rules["learned"], best)
+        f"{total(some, 'hits') / total(some, 'uses'):.3f}" for some in (rules["static"], rules["auto"], best)
     )
-    flow_s = mean(float(one["flow_ms"]) for some in rules.values() for one in some if one["flow_ms"]) / 1e3
     steps = total(rules["static"], "steps")
     return (
         f"| {batch} | {capacity:.0%} | {static_ns / steps / 1e6:.2f} | {gain_ns / static_ns:.1%} | "
         + " | ".join(shares)
-        + f" | {hits} | {best_ns / bound_ns - 1:.1%} | {flow_s:.2f} |"
+        + f" | {hits} | {best_ns / bound_ns - 1:.1%} |"
     )
+
+
+def share_of(static: list[Any], best: list[Any], rule: list[Any]) -> str:
+    """Share of the offline gain that a rule reaches: sum over sum, and its spread over the seeds."""
+    numbers = np.array([[int(one["time_ns"]) for one in some] for some in (static, best, rule)], dtype=float)
+    (static_ns, best_ns, rule_ns), gains = numbers.sum(axis=1), numbers[0] - numbers[1]
+    if static_ns - best_ns < SMALLEST_GAIN * static_ns:
+        return "-"
+    share = f"{(static_ns - rule_ns) / (static_ns - best_ns):.2f}"
+    if len(static) < 2 or gains.min() <= 0:
+        return share
+    return f"{share} ({((numbers[0] - numbers[2]) / gains).std(ddof=1):.2f})"
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from prescope.instances.cost_file import CostFile, read_costs, write_costs
 from prescope.instances.cost_provenance import CostProvenance, MachineDescription
 from prescope.instances.cost_series import MeasuredPoint, MeasuredSeries
 from prescope.instances.file_error import InstanceFileError
+from prescope.instances.horizon_builder import build_horizon, horizon_steps
 from prescope.instances.horizon_file import HorizonFile, horizon_digest, read_horizon, write_horizon
 from prescope.instances.horizon_plan_file import HorizonPlanFile, read_horizon_plan, write_horizon_plan
 from prescope.instances.instance_file import InstanceFile, instance_digest, read_instance, write_instance
@@ -71,6 +72,7 @@ __all__ = [
     "RoutingTrace",
     "SyntheticSettings",
     "TraceMeta",
+    "build_horizon",
     "build_instances",
     "choose_residents",
     "decode_batches",
@@ -78,6 +80,7 @@ __all__ = [
     "file_format",
     "fitted_recipe",
     "horizon_digest",
+    "horizon_steps",
     "instance_digest",
     "library_root",
     "library_sets",

@@ -21,7 +21,7 @@ from prescope.instances.library_recipes.sources import (
 from prescope.instances.synthetic_routing import ROUTING_GENERATOR
 
 HISTORY_SEQUENCES = 12
-PREDICTED_HORIZONS = 3
+PREDICTED_HORIZONS = 2
 # Two decimals: what rounds to nothing would not be copied either, and files stay small.
 _DECIMALS = 2
 _PREDICTOR = next(noise for noise in NOISE if noise.name == "good")

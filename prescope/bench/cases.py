@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from prescope.bench.problems import AnyPlan, Problem, problem_digest
+from prescope.bench.problems import AnyPlan, Problem, problem_digest, size_of
 from prescope.instances import (
     Bounds,
     HorizonFile,
@@ -58,6 +58,11 @@ class Case:
     def name(self) -> str:
         """Name of the instance."""
         return self.instance.name
+
+    @property
+    def steps(self) -> int | None:
+        """Steps of a horizon, ``None`` for an instance."""
+        return size_of(self.instance).steps
 
 
 def find_cases(wanted: Sequence[str], *, library: str | os.PathLike[str] | None = None) -> tuple[Case, ...]:

@@ -14,10 +14,12 @@ from prescope.bench.statistics import SHIFT_NS
 from prescope.bench.summary import GroupSummary, summarise, violations
 from prescope.bench.tables import (
     GAP_HEADINGS,
+    HORIZON_HEADINGS,
     PROFILE_HEADINGS,
     TIME_HEADINGS,
     duration,
     gap_cells,
+    horizon_cells,
     markdown_table,
     profile_cells,
     time_cells,
@@ -37,6 +39,11 @@ TIME_NOTE = (
     "of the method, one thread, compiled code warm; its share of the step it plans: mean and 99th percentile."
 )
 PROFILE_NOTE = "Performance profile: share of a method's runs within a factor of the shortest makespan here."
+HORIZON_NOTE = (
+    "Horizons: time saved against residents that never move, by what the best plan here of a rule that knows "
+    "all demand saves (Belady's or a flow's, same planner; sum over sum); and uses whose expert was resident "
+    "when its step began."
+)
 REALISED_NOTE = "\\* realised: planned from predicted demand, scored under the true demand."
 
 
@@ -46,6 +53,10 @@ def markdown_report(rows: Sequence[BenchRow]) -> str:
     parts = [markdown_table(GAP_HEADINGS, list(map(gap_cells, groups))), "", GAP_NOTE]
     if any(group.kind is not Kind.PLANNED for group in groups):
         parts += ["", REALISED_NOTE]
+    rows_of_steps = [group for group in groups if group.hit_rate is not None]
+    if rows_of_steps:
+        cells = list(map(horizon_cells, rows_of_steps))
+        parts += ["", markdown_table(HORIZON_HEADINGS, cells), "", HORIZON_NOTE]
     parts += ["", markdown_table(TIME_HEADINGS, list(map(time_cells, groups))), "", TIME_NOTE]
     parts += ["", markdown_table(PROFILE_HEADINGS, profile_cells(rows), left=1), "", PROFILE_NOTE]
     anytime = [group for group in groups if group.primal_integral_sgm_ns is not None]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from prescope.bench.horizon_shares import Peers, gains, hit_rate, peers
 from prescope.bench.row import BenchRow, Kind, RowStatus, relative_gap
 from prescope.bench.settings import DEFAULT_LIMIT
 from prescope.bench.statistics import mean, percentile, primal_integral_ns, shifted_geometric_mean
@@ -40,6 +41,11 @@ class GroupSummary:
         Plan time divided by the makespan it plans.
     primal_integral_sgm_ns
         Of anytime solvers.
+    hit_rate
+        Of horizons: uses whose expert was resident when the step began.
+    offline_share
+        Of horizons: time saved against residents that never move, by what the best plan here saves of rules
+        that know all demand; same planner, sum over sum.
     """
 
     set: str
@@ -61,6 +67,8 @@ class GroupSummary:
     share_p99: float | None
     share_max: float | None
     primal_integral_sgm_ns: float | None
+    hit_rate: float | None = None
+    offline_share: float | None = None
 
 
 class References(NamedTuple):
@@ -110,7 +118,8 @@ def summarise(rows: Sequence[BenchRow]) -> list[GroupSummary]:
     """One summary per set and method, in order of first appearance."""
     known = references(rows)
     groups = _grouped(rows, lambda row: (row.set, label(row)))
-    return [_summary(set_, method, mine, known) for (set_, method), mine in groups.items()]
+    others = peers(rows)
+    return [_summary(set_, method, mine, known, others) for (set_, method), mine in groups.items()]
 
 
 def ratios(rows: Sequence[BenchRow]) -> dict[str, list[float]]:
@@ -135,7 +144,9 @@ def incumbents(row: BenchRow) -> list[tuple[int, int]]:
     return [(row.plan_time_ns, row.makespan_ns)]
 
 
-def _summary(set_: str, method: str, rows: list[BenchRow], known: dict[str, References]) -> GroupSummary:
+def _summary(
+    set_: str, method: str, rows: list[BenchRow], known: dict[str, References], others: Peers
+) -> GroupSummary:
     made = [row for row in rows if row.makespan_ns is not None]
     to_bound = _gaps(made, known, "lower_bound_ns")
     to_best = _gaps(made, known, "best_known_ns")
@@ -143,6 +154,7 @@ def _summary(set_: str, method: str, rows: list[BenchRow], known: dict[str, Refe
     shares = [
         row.plan_time_ns / row.makespan_ns for row in made if row.plan_time_ns is not None and row.makespan_ns
     ]
+    saved = gains(made, others)
     integrals = []
     if any(row.incumbents for row in rows):
         for row in rows:
@@ -170,6 +182,8 @@ def _summary(set_: str, method: str, rows: list[BenchRow], known: dict[str, Refe
         share_p99=percentile(shares, 99),
         share_max=max(shares, default=None),
         primal_integral_sgm_ns=shifted_geometric_mean(integrals),
+        hit_rate=hit_rate(made),
+        offline_share=None if saved is None else saved.share,
     )
 
 

@@ -11,6 +11,7 @@ from prescope.formulation import format_ns
 
 GAP_HEADINGS = ("set", "method", "optimal", "proved", "to bound", "max", "to best", "max")
 TIME_HEADINGS = ("set", "method", "plan time", "p99", "of the step", "p99")
+HORIZON_HEADINGS = ("set", "method", "of the offline gain", "hit rate")
 FACTORS = (1.0, 1.001, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0)
 LONGEST_ERROR = 400
 PROFILE_HEADINGS = ("within", *(f"{factor:g}x" for factor in FACTORS))
@@ -40,6 +41,12 @@ def time_cells(group: GroupSummary) -> tuple[str, ...]:
         percent(group.share_mean),
         percent(group.share_p99),
     )
+
+
+def horizon_cells(group: GroupSummary) -> tuple[str, ...]:
+    """One summary of horizons under `HORIZON_HEADINGS`."""
+    share = "-" if group.offline_share is None else f"{group.offline_share:.3f}"
+    return group.set, _method(group), share, percent(group.hit_rate)
 
 
 def profile_cells(rows: Sequence[BenchRow]) -> list[tuple[str, ...]]:

@@ -39,11 +39,15 @@ UpdateBest = Annotated[
 @app.command("run", short_help="Run methods over sets of instances.")
 def run(
     instances: Annotated[
-        list[str], typer.Argument(help="Sets or instances of the library (with * and ?), or files.")
+        list[str], typer.Argument(help="Sets, instances or horizons of the library (with * and ?), or files.")
     ],
     methods: Annotated[
-        str, typer.Option(help="Comma-separated: names of methods, gate:POLICY for predicted demand.")
-    ] = "on-demand,intra-layer,presched,dp-fast,dp",
+        str | None,
+        typer.Option(
+            help="Comma-separated: names of methods, gate:POLICY for predicted demand, RULE+PLANNER for "
+            "horizons. By default some of each kind."
+        ),
+    ] = None,
     limits: Annotated[
         str, typer.Option(help="Comma-separated: default, a wall time (500ms, 2s), det:5 for CP-SAT's own.")
     ] = "default",
@@ -70,19 +74,26 @@ def run(
     """Run every method on every instance; one row per run, plans beside it, resumable."""
     from prescope.bench import BenchSettings, Hints, Replan, check_runs, find_cases, run_bench, update_library
     from prescope.commands.bench_answer import answer
-    from prescope.commands.bench_options import member, numbers, open_engine, scratch_folder, words
+    from prescope.commands.bench_options import (
+        default_methods,
+        member,
+        numbers,
+        open_engine,
+        scratch_folder,
+        words,
+    )
     from prescope.commands.bench_progress import runs_shown
     from prescope.commands.output import progress_console
 
+    cases = find_cases(instances, library=library)
     settings = BenchSettings(
-        methods=words(methods),
+        methods=words(default_methods(cases) if methods is None else methods),
         limits=words(limits),
         seeds=numbers("--seeds", seeds),
         hints=member(Hints, "--hints", hints),
         replan=member(Replan, "--replan", replan),
     )
     chosen = open_engine(engine, scheduler, jobs)
-    cases = find_cases(instances, library=library)
     with ExitStack() as stack:
         folder = output or Path(stack.enter_context(scratch_folder()))
         with runs_shown() as progress:

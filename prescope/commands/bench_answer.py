@@ -10,10 +10,12 @@ from prescope.bench import Kind, RowStatus, summarise, violations
 from prescope.bench.report_files import REALISED_NOTE, origins
 from prescope.bench.tables import (
     GAP_HEADINGS,
+    HORIZON_HEADINGS,
     PROFILE_HEADINGS,
     TIME_HEADINGS,
     duration,
     gap_cells,
+    horizon_cells,
     profile_cells,
     time_cells,
     troubles,
@@ -97,6 +99,10 @@ def _print_tables(out: Console, rows: Sequence[BenchRow], everything: bool) -> N
     _print_table(GAP_HEADINGS, map(gap_cells, groups), gap=1)
     if any(group.kind is not Kind.PLANNED for group in groups):
         out.print(REALISED_NOTE.replace("\\", ""), markup=False)
+    of_steps = [group for group in groups if group.hit_rate is not None]
+    if of_steps:
+        out.print()
+        _print_table(HORIZON_HEADINGS, map(horizon_cells, of_steps))
     out.print()
     _print_table(TIME_HEADINGS, map(time_cells, groups))
     if everything:

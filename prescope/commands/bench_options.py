@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from prescope.bench import Engine
+    from prescope.bench import Case, Engine
 
 Member = TypeVar("Member", bound=StrEnum)
 _MAX_SEEDS = 10_000
+
+
+INSTANCE_METHODS = "on-demand,intra-layer,presched,dp-fast,dp"
+HORIZON_METHODS = (
+    "static+dp-fast,lru+dp-fast,lfu+dp-fast,moving-average+dp-fast,learned+dp-fast,belady+dp-fast"
+)
+
+
+def default_methods(cases: Sequence[Case]) -> str:
+    """What runs where no methods are named; a sweep is of one kind."""
+    return HORIZON_METHODS if any(case.steps is not None for case in cases) else INSTANCE_METHODS
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prescope.formulation import Plan
-    from prescope.instances import InstanceFile
+    from prescope.instances import HorizonFile, InstanceFile
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -59,3 +59,29 @@ def require_recording(path: Path) -> None:
         raise ValueError(
             f"expected the folder {path.parent} of --recording to exist, got none; make it first"
         )
+
+
+def horizon_document(file: HorizonFile) -> dict[str, Any]:
+    """What a horizon is, without its token counts."""
+    horizon = file.horizon
+    return {
+        "name": horizon.name,
+        "steps": horizon.steps,
+        "layers": horizon.layers,
+        "experts": horizon.experts,
+        "tokens": [demand.batch_tokens for demand in horizon.demands],
+        "activated": sum(int((demand.counts > 0).sum()) for demand in horizon.demands),
+        "residents": sum(len(row) for row in horizon.residents),
+        "slots": horizon.slots,
+        "lookahead": horizon.lookahead,
+        "tier": horizon.tier.value,
+        "host_computes": horizon.host_computes,
+        "expert_bytes": list(horizon.costs.expert_bytes),
+        "link_bytes_per_s": horizon.costs.link.bytes_per_s,
+        "costs_source": horizon.costs.source,
+        "predicted_by": horizon.predicted[0].source if horizon.predicted else None,
+        "history_steps": sum(len(sequence) for sequence in horizon.history),
+        "bounds": asdict(file.bounds),
+        "provenance": asdict(file.provenance),
+        "sha256": file.sha256,
+    }

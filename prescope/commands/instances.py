@@ -53,23 +53,32 @@ def sets(as_json: AsJson = False) -> None:
 
 @app.command("show")
 def show(
-    instance: Annotated[str, typer.Argument(help="An instance file, or the name of one in the library.")],
+    instance: Annotated[
+        str, typer.Argument(help="A file of an instance or a horizon, or the name of one in the library.")
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """Say what an instance is and where it comes from."""
-    from prescope.commands.documents import instance_document
+    """Say what an instance or a horizon is and where it comes from."""
+    from prescope.commands.documents import horizon_document, instance_document
     from prescope.commands.output import console, print_json
-    from prescope.commands.sources import open_instance
+    from prescope.commands.sources import open_problem
+    from prescope.instances import HorizonFile
     from prescope.report import instance_table
+    from prescope.report.horizon_table import horizon_table
 
-    file = open_instance(instance)
-    if as_json:
+    file = open_problem(instance)
+    if isinstance(file, HorizonFile):
+        if as_json:
+            print_json(horizon_document(file))
+        else:
+            console().print(horizon_table(file))
+    elif as_json:
         print_json(instance_document(file))
     else:
         console().print(instance_table(file))
 
 
-@app.command("build", short_help="Make instances from recorded routing.")
+@app.command("build", short_help="Make instances, or a horizon, from recorded routing.")
 def build(
     trace: Annotated[Path, typer.Argument(help="A routing trace (.npz), as `prescope record` writes it.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the instance files.")],
@@ -81,12 +90,45 @@ def build(
     phase: Annotated[str, typer.Option(help="decode or prefill.")] = "decode",
     every: Annotated[int, typer.Option(min=1, help="Keep every so many-th step.")] = 1,
     limit: Annotated[int | None, typer.Option(min=1, help="Keep so many at most.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="One horizon of so many steps in a row instead of instances.")
+    ] = None,
+    history: Annotated[
+        int | None, typer.Option(min=0, help="Horizon: first so many sequences that rules may learn from.")
+    ] = None,
+    predictor: Annotated[
+        str | None, typer.Option(help="Horizon: whose forecasts it carries, such as token-table.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make instances from recorded routing."""
+    """Make instances from recorded routing, or one horizon: steps in a row, for residency rules."""
+    from prescope.commands.build_horizon import build_horizon_file, stem
     from prescope.commands.output import console, print_json, working
     from prescope.instances import Phase, build_instances, read_trace, write_instance
 
+    if steps is None and (history is not None or predictor is not None):
+        raise ValueError("expected --steps with --history and --predictor, got none")
+    if steps is not None:
+        if phase != "decode" or every != 1 or limit is not None:
+            raise ValueError("expected --steps without --phase, --every and --limit: decode steps in a row")
+        with working(f"building from {trace}"):
+            made = build_horizon_file(
+                trace,
+                output,
+                preset,
+                batch,
+                steps=steps,
+                slots=slots,
+                lookahead=lookahead,
+                resident_fraction=resident,
+                history=history,
+                predictor=predictor,
+            )
+        if as_json:
+            print_json([made])
+        else:
+            console().print(f"{made['name']} in {made['path']}", markup=False, soft_wrap=True)
+        return
     phases = {member.name.lower(): member for member in Phase}
     if phase not in phases:
         raise ValueError(f"expected --phase among {', '.join(phases)}, got {phase!r}")
@@ -105,7 +147,7 @@ def build(
         output.mkdir(parents=True, exist_ok=True)
         written = []
         for file in files:
-            path = output / f"{_stem(file.instance.name)}.json.gz"
+            path = output / f"{stem(file.instance.name)}.json.gz"
             written.append(
                 {"name": file.instance.name, "path": str(path), "sha256": write_instance(path, file)}
             )
@@ -137,7 +179,3 @@ def verify(
     print_checks(checks, as_json=as_json)
     if any(check.problem is not None for check in checks):
         raise typer.Exit(1)
-
-
-def _stem(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_.@" else "-" for letter in name)

@@ -60,12 +60,12 @@ def print_checks(checks: Sequence[EntryCheck], *, as_json: bool) -> None:
 
 
 def _check_file(name: str) -> EntryCheck:
-    from prescope.commands.sources import open_instance
+    from prescope.commands.sources import open_problem
     from prescope.library_check import EntryCheck
 
     begin, problem = perf_counter_ns(), None
     try:
-        open_instance(name)
+        open_problem(name)
     except ValueError as error:
         problem = str(error)
     return EntryCheck(name=name, set="", problem=problem, proved_by=None, time_ns=perf_counter_ns() - begin)

@@ -9,31 +9,47 @@ import typer
 
 
 def solve(
-    instance: Annotated[str, typer.Argument(help="An instance file, or the name of one in the library.")],
+    instance: Annotated[
+        str, typer.Argument(help="A file of an instance or a horizon, or the name of one in the library.")
+    ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Plan file to write.")] = None,
     method: Annotated[
-        str, typer.Option(help="Such as dp, dp-fast, presched, cp-sat; `--method ?` lists all.")
-    ] = "dp",
+        str | None,
+        typer.Option(
+            help="Such as dp (the default), dp-fast, presched, cp-sat; `--method ?` lists all. For a horizon "
+            "RULE+PLANNER, by default auto+dp-fast."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="For methods that use chance.")] = 0,
     time_limit: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds; by default the method's own limit.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON (docs/json.md).")] = False,
 ) -> None:
-    """Plan one instance: which experts run where, and when each copy starts."""
+    """Plan one instance: which experts run where, and when each copy starts.
+
+    Of a horizon, plan every step, and say who is resident in each.
+    """
     from prescope.commands.documents import plan_document
     from prescope.commands.output import console, print_json, working
-    from prescope.commands.sources import open_instance
+    from prescope.commands.solve_horizon import solve_horizon
+    from prescope.commands.sources import open_problem
     from prescope.formulation import format_ns
-    from prescope.instances import write_plan
+    from prescope.instances import HorizonFile, write_plan
     from prescope.report import pairs_table
     from prescope.solver import Limits
     from prescope.solver import solve as run_solver
 
-    problem = open_instance(instance).instance
+    limits = None if time_limit is None else Limits(wall_ns=round(time_limit * 1e9))
+    file = open_problem(instance)
+    if isinstance(file, HorizonFile):
+        solve_horizon(file, method or "auto+dp-fast", output, seed, limits or Limits(), as_json)
+        return
+    problem, method = file.instance, method or "dp"
+    if "+" in method:
+        raise ValueError(f"expected a horizon for the method {method!r}, got the instance {problem.name!r}")
     with working(f"{method} on {problem.name}"):
         _warm_up(method)
-        limits = None if time_limit is None else Limits(wall_ns=round(time_limit * 1e9))
         result = run_solver(problem, method=method, seed=seed, limits=limits)
     if output is not None and result.plan is not None:
         write_plan(output, result.plan, problem)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from prescope.instances import InstanceFile, PlanFile
+    from prescope.instances import HorizonFile, InstanceFile, PlanFile
 
 
 def open_instance(name: str) -> InstanceFile:
@@ -27,6 +27,23 @@ def open_instance(name: str) -> InstanceFile:
         f"expected an instance file or the name of a library instance, got {name!r}; "
         "`prescope instances list` shows the library"
     )
+
+
+def open_problem(name: str) -> InstanceFile | HorizonFile:
+    """Read an instance or horizon file, or take what has that name from the library.
+
+    Raises
+    ------
+    ValueError
+        When there is neither; the message says how to list what there is.
+    """
+    from prescope.instances import file_format, list_library, load_library_horizon, read_horizon
+
+    if Path(name).exists() or name.endswith((".json", ".json.gz")):
+        return read_horizon(name) if file_format(name) == "prescope-horizon" else open_instance(name)
+    if any(entry.name == name and entry.steps is not None for entry in list_library()):
+        return load_library_horizon(name)
+    return open_instance(name)
 
 
 def instance_of(plan: PlanFile, name: str | None) -> InstanceFile:

@@ -63,13 +63,15 @@ def library_table(entries: Sequence[LibraryEntry]) -> Table:
             entry.set,
             str(entry.layers),
             str(entry.experts),
-            str(entry.tokens),
+            str(entry.tokens) if entry.steps is None else f"{entry.tokens} x{entry.steps}",
             _ns(entry.lower_bound_ns),
             _ns(entry.best_ns) + (" *" if entry.optimum_ns is not None else ""),
             "-" if gap is None else f"{gap:.3%}",
             entry.best_by or "-",
         )
     table.caption = "* proven optimal"
+    if any(entry.steps is not None for entry in entries):
+        table.caption += "; tokens xSTEPS: a horizon, whose times are totals of its steps"
     return table
 
 

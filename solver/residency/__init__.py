@@ -1,5 +1,6 @@
 """Who keeps a permanent place on the device: rules, the optimum for given values, and a bound."""
 
+from prescope.solver.residency.auto import prefers_average
 from prescope.solver.residency.base import ResidencyRule
 from prescope.solver.residency.bound import horizon_bound
 from prescope.solver.residency.exchange import exchange
@@ -51,6 +52,7 @@ __all__ = [
     "horizon_bound",
     "offline_trials",
     "plan_horizon",
+    "prefers_average",
     "residency_rules",
     "rule_setting",
     "run_horizon",

@@ -114,6 +114,11 @@ class OutlookSums:
         other._square, other._product = self._square.copy(), self._product.copy()
         return other
 
+    def misfit(self, coefficients: FloatArray) -> float:
+        """Squared error that coefficients make here, less what is the same for all coefficients."""
+        fitted = np.einsum("lij,lik,lkj->", coefficients, self._square, coefficients, optimize=True)
+        return float(fitted - 2.0 * np.sum(coefficients * self._product))
+
     def solve(self) -> FloatArray:
         """Coefficients, float64 ``[layers, 4 experts + 1, experts]``.
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from prescope.formulation.horizon import Horizon, HorizonPlan
 from prescope.solver.errors import UnsuitableInstanceError
 from prescope.solver.plugins import PluginError, load_entry, plugin_names
+from prescope.solver.residency.auto import prefers_average
 from prescope.solver.residency.base import ResidencyRule
+from prescope.solver.residency.history import fit_to_history
 from prescope.solver.residency.learned import Learned
 from prescope.solver.residency.offline import offline_trials
-from prescope.solver.residency.outlook_model import fit_outlook
 from prescope.solver.residency.rules import (
     Belady,
     LeastFrequentlyUsed,
@@ -54,13 +55,18 @@ def _moving_average(setting: RuleSetting) -> ResidencyRule:
 
 
 def _learned(setting: RuleSetting) -> ResidencyRule:
-    sums = fit_outlook(setting.history, setting.start)
+    sums = fit_to_history(setting.history, setting.start)
     if not sums.weight:
         raise UnsuitableInstanceError(
             "expected a horizon with a history of at least "
             f"{sums.settings.ahead} steps in a row for the rule learned, got a shorter one"
         )
     return Learned(setting.start, sums, fixed_ns=setting.fixed_ns, per_token_ns=setting.per_token_ns)
+
+
+def _auto(setting: RuleSetting) -> ResidencyRule:
+    share = sum(map(len, setting.residents)) / (setting.layers * setting.experts)
+    return (_moving_average if prefers_average(setting.tokens, share) else _learned)(setting)
 
 
 def _belady(setting: RuleSetting) -> ResidencyRule:
@@ -73,6 +79,7 @@ _MAKERS: dict[str, RuleMaker] = {
     "lfu": _lfu,
     "moving-average": _moving_average,
     "learned": _learned,
+    "auto": _auto,
     "belady": _belady,
 }
 _BUILT_IN = (*_MAKERS, FLOW)

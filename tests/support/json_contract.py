@@ -8,6 +8,7 @@ from json_contract_doctor import Doctor
 from json_contract_evaluate import Evaluate
 from json_contract_explain import ExplainExpert, ExplainLayer, ExplainPlan
 from json_contract_generation import Generate, Run
+from json_contract_horizon import HorizonShow, SolveHorizon
 from json_contract_inspect import Inspect
 from json_strict import Strict
 
@@ -91,6 +92,7 @@ class LibraryLine(Strict):
     best_by: str | None
     sha256: str
     plan_sha256: str | None
+    steps: int | None
     plan_path: str
 
 
@@ -210,12 +212,14 @@ class Exported(Routing):
 DOCUMENTED = {
     "error": Failure,
     "solve": Solve,
+    "solve HORIZON": SolveHorizon,
     "export": Export,
     "placement": Placement,
     "doctor": Doctor,
     "instances list": LibraryLine,
     "instances sets": SetLine,
     "instances show": InstanceShow,
+    "instances show HORIZON": HorizonShow,
     "instances build": Written,
     "instances verify": Verified,
     "explain EXPERT": ExplainExpert,

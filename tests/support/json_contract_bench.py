@@ -25,6 +25,8 @@ class BenchGroup(Strict):
     share_p99: float | None
     share_max: float | None
     primal_integral_sgm_ns: float | None
+    hit_rate: float | None
+    offline_share: float | None
 
 
 class BenchTrouble(Strict):
