@@ -117,7 +117,7 @@ class PooledStep:
         predict = self._forecasts.announce(layer, self._host_free_ns) if prediction_ns else None
         return Wave(layer=layer, plan=plan, copies=copies, prediction_ns=prediction_ns, predict=predict)
 
-    def finish(self) -> tuple[Instance, Plan]:
+    def finish(self, predictor: str | None = None) -> tuple[Instance, Plan]:
         """The decided step: what the pool held counts as resident, its rows as slots."""
         instance = Instance(
             name="step",

@@ -104,7 +104,7 @@ class CompiledPooledStep:
         predict = self._forecasts.announce(layer, int(state.clock[HOST_FREE])) if prediction_ns else None
         return Wave(layer=layer, plan=plan, copies=copies, prediction_ns=prediction_ns, predict=predict)
 
-    def finish(self) -> tuple[Instance, Plan]:
+    def finish(self, predictor: str | None = None) -> tuple[Instance, Plan]:
         """The decided step; see `PooledStep.finish`."""
         instance = Instance(
             name="step",
@@ -149,7 +149,7 @@ class CompiledPooledStep:
             state.likely[layer + 1 + ahead] = forecast.probability
             state.tokens[ahead] = forecast.expected_tokens
         done = int(state.counters[0])
-        # Without reads ahead nothing is asked of the scores but who goes: they are copied as they are changed.
+        # A copy: likely uses ahead are written into it.
         scores = np.array(self._pool.residency.scores(layer), dtype=np.float64)
         run_pooled_gate(self._site, state, layer, counts, len(forecasts), self._code, scores)
         copies = tuple(

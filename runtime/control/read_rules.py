@@ -38,8 +38,8 @@ class ReadRules:
                 raise ValueError(f"expected {name} in [0, 1], got {value}")
 
 
-# Below it a copy hides hardly anything and mostly costs: on routing of 12 layers, 32 experts and top 4, planned
-# steps take the same time with 10 to 40 % fewer copies.
+# Below it a copy hides hardly anything and mostly costs: on routing of 12 layers, 32 experts and top 4,
+# planned steps take the same time with 10 to 40 % fewer copies.
 PLAIN = ReadRules(least=0.3)
 
 # Chosen on validation sequences (benchmarks/disk_expected.py).

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from prescope.formulation.demand import FloatArray, IntArray
+from prescope.runtime.control.mixed_average import MixedAverageResidency
 
 # Score of rows that go last, whatever else is asked of them.
 _NEVER = 1e18
@@ -162,4 +163,5 @@ _FACTORIES: dict[str, Callable[[FloatArray, int, int], Residency]] = {
         layers=popularity.shape[0], experts=popularity.shape[1], per_layer=True
     ),
     "moving-average": lambda popularity, rows, scratch: ForwardDistanceResidency(popularity),
+    "mixed-average": lambda popularity, rows, scratch: MixedAverageResidency(popularity),
 }

@@ -6,10 +6,13 @@ gate. With ``lead`` as the time by which the link is ahead of the layer's beginn
 reads ahead last beyond the gate::
 
     over  = max(0, m * copy - lead - dense)
-    layer = dense + E max(all computations, over + R(m) * copy + last computation)
+    layer = dense + E max(all computations, over + R(m) * copy + last computation,
+                          over + copy + computations of the R(m))
     lead' = layer - (time of the layer at which the link has nothing more to read)
 
-The plan is the shortest sum over the coming layers, by dynamic programming over the lead in steps of one copy.
+The plan is the shortest sum over the coming layers, by dynamic programming over the lead in steps of a copy.
+What it wants for later layers is read now as far as that is over before the next gate: beyond it, it would
+hold up that gate's own reads, and can be decided better there.
 """
 
 from __future__ import annotations
@@ -70,6 +73,7 @@ def plan_reads(
     order = np.empty((layers, MOST), dtype=np.int64)
     counts = np.zeros(layers, dtype=np.int64)
     rest = np.zeros((layers, MOST + 1))
+    left_ns = np.zeros((layers, MOST + 1))
     variance = np.zeros((layers, MOST + 1))
     device = np.zeros(layers)
     last = np.zeros(layers)
@@ -84,6 +88,7 @@ def plan_reads(
             order[layer],
             counts,
             rest[layer],
+            left_ns[layer],
             variance[layer],
             device,
             last,
@@ -96,15 +101,45 @@ def plan_reads(
         for node in range(_GRID):
             lead = float((node - _BEHIND) * copy_ns[layer])
             value[layer, node] = _best(
-                layer, lead, cap, spread, dense_ns, copy_ns, counts, rest, variance, device, last, any_read, value
+                layer,
+                lead,
+                cap,
+                spread,
+                dense_ns,
+                copy_ns,
+                counts,
+                rest,
+                left_ns,
+                variance,
+                device,
+                last,
+                any_read,
+                value,
             )[1]
     wishes = 0
     lead = lead_ns
+    spare_ns = lead_ns + float(dense_ns[0])
     for layer in range(layers):
         chosen, _, lead = _best(
-            layer, lead, cap, spread, dense_ns, copy_ns, counts, rest, variance, device, last, any_read, value
+            layer,
+            lead,
+            cap,
+            spread,
+            dense_ns,
+            copy_ns,
+            counts,
+            rest,
+            left_ns,
+            variance,
+            device,
+            last,
+            any_read,
+            value,
         )
         for rank in range(chosen):
+            spare_ns -= float(copy_ns[layer])
+            if layer > 0 and spare_ns < 0.0:
+                return wishes
             wish_ahead[wishes] = layer + 1
             wish_expert[wishes] = order[layer, rank]
             wishes += 1
@@ -121,6 +156,7 @@ def _survey(
     order: IntArray,
     counts: IntArray,
     rest: FloatArray,
+    left_ns: FloatArray,
     variance: FloatArray,
     device: FloatArray,
     last: FloatArray,
@@ -154,8 +190,10 @@ def _survey(
         if rank:
             chance = probability[order[rank - 1]]
             missing -= chance
+            missing_ns -= gpu_ns[order[rank - 1]]
             spread -= chance * (1.0 - chance)
         rest[rank] = max(0.0, missing)
+        left_ns[rank] = max(0.0, missing_ns)
         variance[rank] = max(0.0, spread)
 
 
@@ -169,6 +207,7 @@ def _best(
     copy_ns: IntArray,
     counts: IntArray,
     rest: FloatArray,
+    left_ns: FloatArray,
     variance: FloatArray,
     device: FloatArray,
     last: FloatArray,
@@ -185,11 +224,13 @@ def _best(
         busy = number * copy - lead
         over = max(0.0, busy - dense)
         reads = rest[layer, number]
-        waits = over * any_read[layer] + reads * copy + last[layer] * min(1.0, reads)
+        share = min(1.0, reads)
+        by_link = reads * copy + last[layer] * share
+        by_device = share * copy + left_ns[layer, number]
+        waits = over * any_read[layer] + max(by_link, by_device)
         length = dense + expected_maximum(
             device[layer], waits, spread * variance[layer, number] * copy * copy
         )
-        share = min(1.0, reads)
         free = share * max(dense, busy) + (1.0 - share) * busy + reads * copy
         after = min(length - free, cap * copy)
         total = length + _read_off(value[layer + 1], after / copy)
