@@ -61,11 +61,11 @@ def unpack_columns(text: str) -> list[Int64]:
         raise ValueError(f"expected packed columns, got {error}") from error
     columns, at = [], 1
     for _ in range(int(numbers[0])):
-        size = int(numbers[at])
+        size = int(numbers[at]) if at < numbers.size else 0
         columns.append(numbers[at + 1 : at + 1 + size])
         at += 1 + size
     if at != numbers.size:
-        raise ValueError(f"expected {numbers.size} packed integers, got columns with {at}")
+        raise ValueError(f"expected columns of {numbers.size} packed integers in all, got {at}")
     return columns
 
 

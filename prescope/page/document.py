@@ -104,12 +104,16 @@ class Timeline:
     ----------
     layers, experts
         Shape of the model; ``experts`` is 0 where not known.
+    lanes
+        Names of link, device and host, in this order.
     origins
         What tasks are coloured by.
     steps
         At least one.
     slots
         Buffers for copies; ``None`` where not known.
+    expert_bytes
+        Size of an expert of each layer; empty where not known.
     clocks
         For a schedule's name, what kind of time it shows, in words.
     reasons
@@ -124,7 +128,9 @@ class Timeline:
     experts: int
     origins: tuple[Origin, ...]
     steps: tuple[PageStep, ...]
+    lanes: tuple[str, str, str] = ("link", "gpu", "cpu")
     slots: int | None = None
+    expert_bytes: tuple[int, ...] = ()
     clocks: tuple[Pair, ...] = ()
     reasons: tuple[str, ...] = ()
     abouts: tuple[Pair, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from prescope.formulation import CostModel, Schedule, format_bytes, format_ns
+from prescope.formulation import CostModel, Schedule, Tier, format_bytes, format_ns
 from prescope.inspection import (
     Because,
     LayerMap,
@@ -56,6 +56,8 @@ _REASONS = {
     Because.LAYER: "waited for the layer before",
 }
 _BECAUSE = tuple(_REASONS)
+_LANES = ("link", "gpu", "cpu")
+_DISK_LANES = ("disk", "compute", "cpu")  # the weights come from disk to memory, and the processor computes
 _CLOCKS = {
     "planned": "computed from the plan by the exact evaluator",
     "simulated": "the program run in virtual time",
@@ -105,13 +107,21 @@ def _timeline(view: View, start: int, progress: Progress | None) -> Timeline:
         layers=layers,
         experts=_experts(view),
         slots=None if instance is None else instance.slots,
+        expert_bytes=() if instance is None else instance.costs.expert_bytes,
+        lanes=_DISK_LANES if instance is not None and instance.tier is Tier.DISK else _LANES,
         origins=tuple(Origin(name=origin.value, style=style) for origin, style in _STYLES.items()),
         reasons=tuple(_REASONS.values()),
-        clocks=tuple((name, text) for name, text in _CLOCKS.items() if name in names),
+        clocks=tuple((name, _clock(name, view)) for name in _CLOCKS if name in names),
         abouts=tuple(abouts.items()),
         steps=tuple(steps),
         start=start,
     )
+
+
+def _clock(name: str, view: View) -> str:
+    """What kind of time a schedule shows: as the file says, else what the word means."""
+    told = view.provenance.get("times", "")
+    return told.removeprefix(f"{name}:").strip() if told.startswith(f"{name}:") else _CLOCKS[name]
 
 
 def _experts(view: View) -> int:

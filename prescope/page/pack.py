@@ -54,7 +54,7 @@ def without_tasks(data: dict[str, Any], over_bytes: int) -> int:
     for at in reversed(_by_importance([step["schedules"][-1]["makespan_ns"] for step in steps])):
         if saved >= over_bytes:
             break
-        saved += len(steps[at]["tasks"])
+        saved += len(steps[at]["tasks"]) + len('""') - len("null")
         steps[at]["tasks"] = None
         lost += 1
     return lost
@@ -78,15 +78,20 @@ def step_states(step: PageStep, shape: tuple[int, int]) -> npt.NDArray[np.int64]
 
 
 def _timeline(timeline: Timeline) -> dict[str, Any]:
+    used = {origin for step in timeline.steps for drawn in step.schedules for origin in drawn.origins}
     shape = (timeline.layers, timeline.experts)
     return {
         "layers": timeline.layers,
         "experts": timeline.experts,
         "slots": timeline.slots,
+        "expert_bytes": timeline.expert_bytes,
         "start": timeline.start,
-        "lanes": [lane.value for lane in LANES],
+        "lanes": timeline.lanes,
         "kinds": [kind.value for kind in TaskKind],
-        "origins": [{"name": origin.name, "style": origin.style} for origin in timeline.origins],
+        "origins": [
+            {"name": origin.name, "style": origin.style, "used": at in used}
+            for at, origin in enumerate(timeline.origins)
+        ],
         "clocks": dict(timeline.clocks),
         "reasons": timeline.reasons,
         "abouts": dict(timeline.abouts),

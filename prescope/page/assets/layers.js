@@ -3,8 +3,9 @@
 // A table that sorts when a header is pressed; cells are {value, text} or plain values.
 function sortableTable(columns, rows, { caption, onPick, name }) {
   const body = h('tbody', {});
-  let sorted = null;
   const valueOf = (cell) => (cell !== null && typeof cell === 'object' ? cell.value : cell);
+  const numeric = columns.map((_, at) => at > 0 && rows.some((row) => typeof valueOf(row[at]) === 'number'));
+  let sorted = null;
   const fillBody = () => {
     const order = rows.map((_, at) => at);
     if (sorted) {
@@ -22,15 +23,15 @@ function sortableTable(columns, rows, { caption, onPick, name }) {
         const value = valueOf(cell);
         const text = cell !== null && typeof cell === 'object' ? cell.text : formatAs(columns[column], value);
         const inner = onPick && column === 0 ? h('button', { type: 'button', class: 'link', 'aria-label': `${name} ${text}` }, text) : text;
-        return h(column === 0 ? 'th' : 'td', { scope: column === 0 ? 'row' : null, class: typeof value === 'number' && column > 0 ? 'number' : null }, inner);
+        return h(column === 0 ? 'th' : 'td', { scope: column === 0 ? 'row' : null, class: numeric[column] ? 'number' : null }, inner);
       }))));
   };
   const heads = columns.map((column, at) => {
     const button = h('button', { type: 'button', class: 'sort' }, withoutUnit(column));
-    const head = h('th', { scope: 'col', class: rows.length && typeof valueOf(rows[0][at]) === 'number' && at > 0 ? 'number' : null }, button);
+    const head = h('th', { scope: 'col', class: numeric[at] ? 'number' : null }, button);
     button.addEventListener('click', () => {
       const down = !(sorted && sorted.column === at && sorted.down);
-      sorted = { column: at, down: sorted && sorted.column === at ? down : typeof valueOf((rows[0] || [])[at]) === 'number' && at > 0 };
+      sorted = { column: at, down: sorted && sorted.column === at ? down : numeric[at] };
       heads.forEach((each, place) => { if (place === at) each.setAttribute('aria-sort', sorted.down ? 'descending' : 'ascending'); else each.removeAttribute('aria-sort'); });
       fillBody();
     });
@@ -45,7 +46,7 @@ function layerTable(data) {
   const last = data.schedules[data.schedules.length - 1];
   const first = data.schedules[0];
   const several = data.schedules.length > 1;
-  const styles = timeline.origins.filter((origin) => origin.style !== 'dense' && origin.style !== 'prediction');
+  const styles = timeline.origins.filter((origin) => origin.used && origin.style !== 'dense' && origin.style !== 'prediction');
   const rows = last.layerEnds.map((end, layer) => {
     const start = layer ? last.layerEnds[layer - 1] : 0;
     const plannedTime = first.layerEnds[layer] - (layer ? first.layerEnds[layer - 1] : 0);
@@ -53,14 +54,14 @@ function layerTable(data) {
     const mine = last.tasks.filter((task) => task.layer === layer);
     const computed = mine.filter((task) => task.kind === 'compute');
     const unused = mine.filter((task) => task.kind === 'copy' && task.origin.style === 'unused').length;
-    const busy = covered(mine.filter((task) => task.kind === 'compute' && timeline.lanes[task.lane] === 'gpu'), gate === undefined ? start : gate, end);
+    const busy = covered(mine.filter((task) => task.kind === 'compute' && task.lane === 1), gate === undefined ? start : gate, end);
     const tokens = computed.length && computed[0].tokens !== null ? computed.reduce((sum, task) => sum + task.tokens, 0) : null;
     return [layer, end - start, ...(several ? [plannedTime, { value: end - start - plannedTime, text: signedNs(end - start - plannedTime) }] : []),
       gate === undefined ? null : gate - start, gate === undefined ? null : Math.max(end - gate - busy, 0), tokens, computed.length,
       ...styles.map((origin) => (origin.style === 'unused' ? unused : computed.filter((task) => task.origin === origin).length))];
   });
   const columns = ['layer', `${several ? last.name : 'time'}_ns`, ...(several ? [`${first.name}_ns`, 'difference_ns'] : []),
-    'dense part_ns', 'GPU waits_ns', 'expert tokens', 'experts', ...styles.map((origin) => origin.name)];
+    'dense part_ns', 'device waits_ns', 'expert tokens', 'experts', ...styles.map((origin) => origin.name)];
   return sortableTable(columns, rows, { caption: 'Layers', name: 'Zoom the timeline to layer', onPick: (layer) => {
     emit('layer', layer);
     document.getElementById('timeline-card').scrollIntoView({ behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth' });
@@ -83,5 +84,5 @@ function covered(tasks, low, high) {
 function layersSection() {
   const frame = h('div', {});
   on('step', (data) => frame.replaceChildren(data.schedules ? layerTable(data) : h('p', { class: 'note' }, 'The tasks of this step are not in the file.')));
-  return section('layers', 'Layers', 'Press a header to sort, a layer to zoom the timeline to it. "GPU waits" is the time after the gate in which the device has no expert to compute.', frame);
+  return section('layers', 'Layers', 'Press a header to sort, a layer to zoom the timeline to it. "Device waits" is the time after the gate in which the device has no expert to compute.', frame);
 }

@@ -13,7 +13,7 @@ function summary() {
       ...heads.map((head, at) => tile(head.name, formatNs(head.makespan_ns), at ? against(head, heads[0]) : '')),
       bound ? tile('lower bound', formatNs(bound[1]), above === null ? '' : `${formatShare(above)} above it`) : '',
       step.tokens ? tile('per token', formatNs(last.makespan_ns / step.tokens), plural(step.tokens, 'token')) : '',
-      ...timeline.lanes.map((lane, at) => tile(`${lane} busy`, formatShare(last.busy_ns[at] / Math.max(last.makespan_ns, 1)), formatNs(last.busy_ns[at]))),
+      ...timeline.lanes.map((lane, at) => (!timeline.steps.some((each) => each.schedules.some((head) => head.busy_ns[at] > 0)) ? '' : tile(`${lane} busy`, formatShare(last.busy_ns[at] / Math.max(last.makespan_ns, 1)), formatNs(last.busy_ns[at])))),
     ].filter(Boolean));
   });
   const facts = h('dl', { class: 'facts small' });
@@ -24,6 +24,7 @@ function summary() {
 function against(head, base) {
   if (head.makespan_ns === base.makespan_ns || !base.makespan_ns) return `as ${base.name}`;
   const share = head.makespan_ns / base.makespan_ns - 1;
+  if (share >= 1) return `${(1 + share).toFixed(1)} times ${base.name}`;
   return `${formatShare(Math.abs(share))} ${share > 0 ? 'above' : 'below'} ${base.name}`;
 }
 

@@ -51,7 +51,7 @@ function residencySection() {
     cells.resize(mode.value === 'layer' ? states.length : timeline.layers, timeline.experts);
     legend.replaceChildren(...(mode.value === 'share' ? [heatScale(100, '% of the steps')] : [
       h('span', { class: 'key' }, h('i', { class: 'block fill-idle' }), 'neither'), h('span', { class: 'key' }, h('i', { class: 'block fill-resting' }), 'resident, not used'),
-      ...timeline.origins.filter((origin) => !['dense', 'prediction'].includes(origin.style)).map((origin) => h('span', { class: 'key' }, swatch(origin.style), origin.name))]));
+      ...timeline.origins.filter((origin) => origin.used && !['dense', 'prediction'].includes(origin.style)).map((origin) => h('span', { class: 'key' }, swatch(origin.style), origin.name))]));
   };
   mode.addEventListener('change', again);
   layer.addEventListener('change', again);

@@ -10,6 +10,7 @@ function taskPairs(task) {
     ['start', formatNs(task.start)],
     ['end', formatNs(task.end)],
     ['duration', formatNs(task.end - task.start)],
+    ['bytes', task.kind === 'copy' && timeline.expert_bytes.length ? `${formatBytes(timeline.expert_bytes[task.layer])}, ${formatNumber(+(timeline.expert_bytes[task.layer] / Math.max(task.end - task.start, 1)).toPrecision(3))} GB/s` : null],
     ['slot', task.slot === null ? null : String(task.slot)],
     ['critical path', task.reason === null ? null : `yes: ${task.reason}`],
   ];

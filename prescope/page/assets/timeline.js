@@ -22,7 +22,7 @@ class TimelineView {
 function timelineSection() {
   const view = new TimelineView();
   const shown = new Set(headOf(0).map((head) => head.name));
-  const canvas = h('canvas', { id: 'timeline', tabindex: 0, role: 'application', 'aria-label': 'Timeline of link, GPU and CPU', 'aria-describedby': 'timeline-hint' });
+  const canvas = h('canvas', { id: 'timeline', tabindex: 0, role: 'application', 'aria-label': `Timeline of ${timeline.lanes.join(', ')}`, 'aria-describedby': 'timeline-hint' });
   const overview = h('canvas', { id: 'overview', 'aria-hidden': 'true' });
   const spoken = h('p', { class: 'spoken', 'aria-live': 'polite' });
   const range = h('output', { id: 'window', 'aria-live': 'off' });
@@ -98,7 +98,7 @@ function timelineSection() {
 
 function timelineLegend() {
   return h('div', { class: 'legend' },
-    timeline.origins.map((origin) => h('span', { class: 'key', title: STYLES[origin.style].about }, swatch(origin.style), origin.name)),
+    timeline.origins.filter((origin) => origin.used).map((origin) => h('span', { class: 'key', title: STYLES[origin.style].about }, swatch(origin.style), origin.name)),
     timeline.reasons.length ? h('span', { class: 'key' }, h('i', { class: 'critical-key' }), 'critical path') : '');
 }
 

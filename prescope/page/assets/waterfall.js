@@ -7,7 +7,7 @@ function account(parts, total, styleOf) {
   const span = Math.max(high - low, 1);
   const bar = (from, to, style) => {
     const inner = h('div', { class: `piece ${style}` });
-    inner.style.left = `${(100 * (Math.min(from, to) - low)) / span}%`;
+    inner.style.left = `min(${(100 * (Math.min(from, to) - low)) / span}%, calc(100% - 2px))`;
     inner.style.width = `max(${(100 * Math.abs(to - from)) / span}%, 2px)`;
     return h('div', { class: 'track', 'aria-hidden': 'true' }, inner);
   };
