@@ -33,6 +33,13 @@ def run(
             "llapor alone is the one that comes with 'tiny'."
         ),
     ] = "stale-gate",
+    retention: Annotated[
+        str,
+        typer.Option(
+            help="Comma-separated rules by which residents change from step to step: static (nobody moves), "
+            "moving-average, learned, lru, lfu."
+        ),
+    ] = "static",
     clairvoyant: Annotated[
         bool, typer.Option("--clairvoyant", help="Demand known from a recorded first pass.")
     ] = False,
@@ -66,7 +73,8 @@ def run(
     if recording is not None:
         require_recording(recording)
     settings = CompareSettings(
-        policies=tuple(name.strip() for name in policies.split(",") if name.strip()),
+        policies=_names(policies),
+        retentions=_names(retention),
         preset=preset,
         backend=backend,
         predictor=named_predictor(model, predictor),
@@ -102,6 +110,10 @@ def run(
         raise typer.Exit(1)
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def _write_traces(folder: Path, result: Comparison) -> None:
     from prescope.inspection import recorded_view
     from prescope.inspection.perfetto import write_perfetto
@@ -113,10 +125,11 @@ def _write_traces(folder: Path, result: Comparison) -> None:
                 "model": result.model,
                 "preset": result.preset,
                 "policy": row.policy,
+                "retention": row.retention,
                 "predictor": row.predictor,
                 "backend": result.backend,
             }
-            path = folder / f"{row.policy}-step{step.index:03d}.json"
+            path = folder / f"{row.file_label}-step{step.index:03d}.json"
             write_perfetto(path, (recorded_view(step),), notes)
 
 
@@ -124,9 +137,9 @@ def _write_recordings(path: Path, result: Comparison) -> None:
     from prescope.instances import write_recording
 
     for row in result.rows:
-        write_recording(path if len(result.rows) == 1 else _beside(path, row.policy), row.recording)
+        write_recording(path if len(result.rows) == 1 else _beside(path, row.file_label), row.recording)
 
 
-def _beside(path: Path, policy: str) -> Path:
+def _beside(path: Path, label: str) -> Path:
     name, dot, endings = path.name.partition(".")
-    return path.with_name(f"{name}-{policy}{dot}{endings}")
+    return path.with_name(f"{name}-{label}{dot}{endings}")

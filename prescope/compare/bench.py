@@ -63,12 +63,13 @@ class Bench:
         with self._attach(backend="cpu") as engine:
             return engine.report().dilation
 
-    def run(self, policy: str, *, backend: str, dilation: float | None = None) -> Row:
-        """Generate under one policy."""
+    def run(self, policy: str, *, retention: str, backend: str, dilation: float | None = None) -> Row:
+        """Generate under one policy and one rule for its residents."""
         from prescope.compare.generation import generate
 
         with self._attach(
             policy=policy,
+            retention=retention,
             predictor=self._predictor(),
             backend=backend,
             backend_options=None if dilation is None else _slow_motion(dilation),
@@ -84,6 +85,7 @@ class Bench:
             refused = f"{totals.violation_share:.1%} of the operations took longer than modelled"
         return Row(
             policy=policy,
+            retention=retention,
             predictor=report.predictor,
             batch=int(self._inputs["input_ids"].shape[0]),
             link_bytes_per_s=link_bytes_per_s,

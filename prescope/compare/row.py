@@ -16,8 +16,8 @@ class Row:
 
     Parameters
     ----------
-    policy, predictor
-        Names; the predictor is ``"oracle"`` in clairvoyant runs.
+    policy, retention, predictor
+        Names; ``"static"`` residents stay, and the predictor is ``"oracle"`` in clairvoyant runs.
     batch
         Prompts generated for at once.
     link_bytes_per_s
@@ -39,6 +39,7 @@ class Row:
     """
 
     policy: str
+    retention: str
     predictor: str
     batch: int
     link_bytes_per_s: int
@@ -51,6 +52,16 @@ class Row:
     refused: str | None
     degraded: tuple[str, ...]
     recording: Recording
+
+    @property
+    def label(self) -> str:
+        """The policy, with the rule for its residents unless they stay."""
+        return self.policy if self.retention == "static" else f"{self.policy}, {self.retention}"
+
+    @property
+    def file_label(self) -> str:
+        """The same for names of files."""
+        return self.label.replace(", ", "-")
 
     @property
     def simulated_ns(self) -> int:
@@ -81,6 +92,7 @@ class Row:
         totals = self.totals
         return {
             "policy": self.policy,
+            "retention": self.retention,
             "predictor": self.predictor,
             "batch": self.batch,
             "link": self.link_bytes_per_s,
@@ -91,6 +103,7 @@ class Row:
             "violations": sum(totals.violations.values()),
             "bytes_moved": totals.bytes_moved,
             "hit_rate": totals.hit_rate,
+            "exchanges": totals.exchanges,
             "prefetch": {
                 "useful": totals.prefetch_useful,
                 "wasted": totals.prefetch_wasted,

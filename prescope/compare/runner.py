@@ -23,7 +23,7 @@ def compare(
 ) -> Comparison:
     """Generate for the same prompts with the stock model and under every policy.
 
-    All policies get the same memory, the same residents and the same predictor.
+    All policies get the same memory, the same first residents and the same predictor.
 
     Parameters
     ----------
@@ -77,7 +77,11 @@ def _compare(
         progress("routing of the prompts, for the oracle")
         bench.look_ahead()
     progress("all policies in virtual time")
-    rows = tuple(bench.run(policy, backend="sim") for policy in settings.policies)
+    rows = tuple(
+        bench.run(policy, retention=retention, backend="sim")
+        for policy in settings.policies
+        for retention in settings.retentions
+    )
     if settings.backend == "cpu":
         rows = execute(bench, rows, progress)
     return Comparison(

@@ -8,6 +8,8 @@ from prescope.formulation.checks import require_int
 
 DEFAULT_POLICIES = ("on-demand", "cpu-only", "intra-layer", "presched", "dp")
 BACKENDS = ("cpu", "sim")
+# Policies are compared with residents that stay, unless somebody asks.
+DEFAULT_RETENTION = "static"
 DEFAULT_PRESET = "qwen3-30b-a3b@a100-pcie4"
 
 
@@ -23,6 +25,9 @@ class CompareSettings:
         Cost model ``model@machine``.
     backend
         ``"cpu"`` executes in slow motion, ``"sim"`` in virtual time.
+    retentions
+        Rules by which residents change from step to step (`prescope.runtime.plugin.retentions`); every policy
+        is run under each.
     predictor
         Name of the predictor of causal runs.
     clairvoyant
@@ -47,6 +52,7 @@ class CompareSettings:
     policies: tuple[str, ...] = DEFAULT_POLICIES
     preset: str = DEFAULT_PRESET
     backend: str = "cpu"
+    retentions: tuple[str, ...] = (DEFAULT_RETENTION,)
     predictor: str = "stale-gate"
     clairvoyant: bool = False
     new_tokens: int = 8
@@ -63,9 +69,10 @@ class CompareSettings:
         require_int("seed", self.seed, 0)
         if self.lookahead is not None:
             require_int("lookahead", self.lookahead, 0)
-        if not self.policies or len(set(self.policies)) != len(self.policies):
-            got = ", ".join(self.policies) or "none"
-            raise ValueError(f"expected distinct policies, at least one, got {got}")
+        for what, names in (("policies", self.policies), ("retentions", self.retentions)):
+            if not names or len(set(names)) != len(names):
+                got = ", ".join(names) or "none"
+                raise ValueError(f"expected distinct {what}, at least one, got {got}")
         if not 0 <= self.resident_share <= 1:
             raise ValueError(f"expected resident_share in [0, 1], got {self.resident_share}")
         if self.backend not in BACKENDS:

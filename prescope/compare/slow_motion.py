@@ -40,15 +40,17 @@ def execute(bench: Bench, simulated: Sequence[Row], progress: Callable[[str], No
     rows = []
     for known in simulated:
         real_s = known.simulated_ns / 1e9 * dilation
-        progress(f"{known.policy}, {dilation:.0f} times slower: about {real_s:.0f} s")
-        row = bench.run(known.policy, backend="cpu", dilation=dilation)
+        progress(f"{known.label}, {dilation:.0f} times slower: about {real_s:.0f} s")
+        row = bench.run(known.policy, retention=known.retention, backend="cpu", dilation=dilation)
         left_s = None if budget_s is None else budget_s - (monotonic() - began)
         if (
             row.refused
             and bench.settings.dilation is None
             and (left_s is None or real_s * _STRETCH <= left_s)
         ):
-            progress(f"{known.policy} again, slower: {row.refused}")
-            row = bench.run(known.policy, backend="cpu", dilation=dilation * _STRETCH)
+            progress(f"{known.label} again, slower: {row.refused}")
+            row = bench.run(
+                known.policy, retention=known.retention, backend="cpu", dilation=dilation * _STRETCH
+            )
         rows.append(row)
     return tuple(rows)

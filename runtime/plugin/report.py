@@ -37,6 +37,8 @@ class StepReport:
         Experts computed on the device and on the host.
     gpu_tokens, cpu_tokens
         Their tokens.
+    exchanges
+        Experts that became resident for the next step.
     plan_ns
         Measured: wall time of the decisions, median over the gates.
     violations
@@ -64,6 +66,7 @@ class StepReport:
     gpu_tokens: int
     cpu_tokens: int
     plan_ns: int
+    exchanges: int = 0
     violations: dict[str, int] = field(default_factory=dict)
     timed_ops: int = 0
     degraded: tuple[str, ...] = ()
@@ -89,6 +92,7 @@ class Totals:
     cpu_tokens: int
     gpu_share: float | None
     plan_ns: int
+    exchanges: int
     violations: dict[str, int]
     violation_share: float
 
@@ -108,9 +112,9 @@ class EngineReport:
     expert_memory_bytes, arena_bytes
         Memory granted for experts, and taken.
     residents, slots, lookahead
-        Pinned experts in all layers, copy buffers, and how many layers ahead copies may be issued.
+        Resident experts in all layers, copy buffers, and how many layers ahead copies may be issued.
     residency
-        ``"pinned"``, or the rule by which a pool of rows keeps its contents.
+        ``"pinned"``, or the rule by which residents change or a pool of rows keeps its contents.
     warnings
         What is not as wanted and who noticed: a fallback of the disk reads, costs that no longer fit.
     """
@@ -164,6 +168,7 @@ def total(steps: Sequence[StepReport]) -> Totals:
         cpu_tokens=cpu_tokens,
         gpu_share=gpu_tokens / (gpu_tokens + cpu_tokens) if gpu_tokens + cpu_tokens else None,
         plan_ns=round(median([step.plan_ns for step in steps])) if steps else 0,
+        exchanges=sum(step.exchanges for step in steps),
         violations=violations,
         violation_share=sum(violations.values()) / timed if timed else 0.0,
     )

@@ -47,6 +47,7 @@ def step_report(
         gpu_tokens=sum(int(counts[layer, list(row.gpu)].sum()) for layer, row in enumerate(layers)),
         cpu_tokens=sum(int(counts[layer, list(row.cpu)].sum()) for layer, row in enumerate(layers)),
         plan_ns=plan_ns,
+        exchanges=len(record.exchanges),
         violations={entry.kind: entry.count for entry in trace.violations},
         timed_ops=sum(entry.total for entry in trace.violations),
         degraded=trace.degraded,

@@ -26,6 +26,7 @@ class Phases(Strict):
 
 class RunRow(Strict):
     policy: str
+    retention: str
     predictor: str
     batch: int
     link: int
@@ -36,6 +37,7 @@ class RunRow(Strict):
     violations: int
     bytes_moved: int
     hit_rate: float | None
+    exchanges: int
     prefetch: Prefetch
     tokens_per_s: float | None
     new_tokens: int
