@@ -1,7 +1,7 @@
 """Views of a Qwen3-30B-A3B-sized simulated run, for the page's benchmark and pictures.
 
-The routing is synthetic (fitted to recorded routing), the predictions are the truth mixed with noise, and the plans
-are real: the residency rule and the planner of the library over 64 steps.
+The routing is synthetic (fitted to recorded routing), the predictions are the truth mixed with noise, and the
+plans are real: the residency rule and the planner of the library over 64 steps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def large_view(batch: int, *, steps: int = STEPS, seed: int = 0, jitter: float =
     seed
         Of routing, predictions and jitter.
     jitter
-        Share by which every duration is changed at random in a second schedule, which real clocks would do to an
+        Share by which every duration is changed at random in a second schedule, as real clocks do to an
         executed one; 0 for none.
     """
     rng = np.random.default_rng(seed)

@@ -1,7 +1,7 @@
 """Columns of integers as short text: zigzag, variable length, deflated, base64.
 
-The page's script reads them back (``assets/codec.js``). Columns that repeat one another lie side by side, where
-deflate finds them: what was executed costs little beside what was planned.
+The page's script reads them back (``assets/codec.js``). Columns that repeat one another lie side by side,
+where deflate finds them: what was executed costs little beside what was planned.
 """
 
 from __future__ import annotations

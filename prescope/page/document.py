@@ -165,7 +165,9 @@ class TablePanel:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
-                raise ValueError(f"expected {len(self.columns)} cells in a row of {self.title!r}, got {len(row)}")
+                raise ValueError(
+                    f"expected {len(self.columns)} cells in a row of {self.title!r}, got {len(row)}"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

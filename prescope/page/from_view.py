@@ -61,8 +61,8 @@ _DISK_LANES = ("disk", "compute", "cpu")  # the weights come from disk to memory
 _CLOCKS = {
     "planned": "computed from the plan by the exact evaluator",
     "simulated": "the program run in virtual time",
-    "executed": "what the backend did: in virtual time (sim), or really copied and computed in slow motion and "
-    "divided by the dilation (cpu, emulated); it validates order and overhead, not the costs",
+    "executed": "what the backend did: in virtual time (sim), or really copied and computed in slow motion "
+    "and divided by the dilation (cpu, emulated); it validates order and overhead, not the costs",
     "measured": "real time",
 }
 

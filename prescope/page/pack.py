@@ -1,7 +1,7 @@
 """A page's document as the JSON object that its script reads.
 
-Small things are plain JSON. Tasks, demands and states are columns of integers (`prescope.page.codec`), one text per
-step, so that the page unpacks only what is looked at.
+Small things are plain JSON. Tasks, demands and states are columns of integers (`prescope.page.codec`), one
+text per step, so that the page unpacks only what is looked at.
 """
 
 from __future__ import annotations

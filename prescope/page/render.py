@@ -46,16 +46,16 @@ SCRIPTS = (
 def render_page(document: PageDocument, *, max_bytes: int = MAX_BYTES) -> str:
     """One HTML page.
 
-    Everything is inside: no request leaves it, and its content security policy would forbid one. What comes from
-    files is never markup: the script writes it as text, and ``<`` does not occur in the embedded data.
+    Everything is inside: no request leaves it, and its content security policy would forbid one. What comes
+    from files is never markup: the script writes it as text, and ``<`` does not occur in the embedded data.
 
     Parameters
     ----------
     document
         What to show.
     max_bytes
-        What the page may weigh. Where that is too little for every step, some steps keep only their totals and
-        maps, and the page says which.
+        What the page may weigh. Where that is too little for every step, some steps keep only their totals
+        and maps, and the page says so at each of them.
     """
     style = _asset("page.css")
     script = "'use strict';\n(() => {\n" + "\n".join(_asset(name) for name in SCRIPTS) + "\n})();\n"

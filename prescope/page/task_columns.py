@@ -16,9 +16,9 @@ COLUMNS = ("layer_end", "lane", "kind", "layer", "expert", "slot", "gap", "durat
 def schedule_columns(drawn: DrawnSchedule) -> list[Int64]:
     """The columns named in `COLUMNS`.
 
-    Tasks stand lane by lane in order of time. ``layer_end`` holds differences from layer to layer and ``layer``
-    from task to task; ``gap`` is a task's start after the end of the one before in its lane; ``expert`` and
-    ``slot`` are -1 for none.
+    Tasks stand lane by lane in order of time. ``layer_end`` holds differences from layer to layer and
+    ``layer`` from task to task; ``gap`` is a task's start after the end of the one before in its lane;
+    ``expert`` and ``slot`` are -1 for none.
     """
     tasks = drawn.schedule.tasks
     order = sorted(range(len(tasks)), key=lambda at: (LANES.index(tasks[at].lane), at))

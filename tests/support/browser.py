@@ -74,8 +74,9 @@ def load(driver: Any, path: Path) -> None:
     from selenium.webdriver.support.ui import WebDriverWait
 
     driver.get(path.resolve().as_uri())
-    ready = "return document.documentElement.dataset.ready === 'yes'"
+    ready = "return document.documentElement.dataset.ready || document.querySelector('[role=alert]')"
     WebDriverWait(driver, 20, poll_frequency=0.05).until(lambda now: now.execute_script(ready))
+    assert driver.execute_script("return document.documentElement.dataset.ready") == "yes", complaints(driver)
 
 
 def complaints(driver: Any) -> list[str]:

@@ -93,7 +93,9 @@ def horizon_view(horizon, plans, *, name: str = "tiny") -> View:
                 tokens=instance.demand.batch_tokens,
             )
         )
-    return View(kind=ViewKind.RECORDING, path=name, title=name, facts={"steps": len(steps)}, steps=tuple(steps))
+    return View(
+        kind=ViewKind.RECORDING, path=name, title=name, facts={"steps": len(steps)}, steps=tuple(steps)
+    )
 
 
 def data_of(page: str) -> dict:
@@ -110,7 +112,8 @@ def schedules_of(data: dict, step: int) -> list[DrawnSchedule]:
     heads = packed["schedules"]
     assert len(columns) == len(COLUMNS) * len(heads)
     return [
-        read_columns(head["name"], columns[at :: len(heads)], head["makespan_ns"]) for at, head in enumerate(heads)
+        read_columns(head["name"], columns[at :: len(heads)], head["makespan_ns"])
+        for at, head in enumerate(heads)
     ]
 
 

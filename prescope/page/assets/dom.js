@@ -33,7 +33,8 @@ function drawnAtWidth(element, draw) {
   const again = () => { if (width > 0) draw(width); };
   new ResizeObserver((entries) => {
     const now = Math.floor(entries[0].contentRect.width);
-    if (now !== width) { width = now; again(); }
+    // In the next frame: drawing inside the observer may change the size that it observes.
+    if (now !== width) { width = now; requestAnimationFrame(again); }
   }).observe(element);
   on('theme', again);
   return again;

@@ -45,8 +45,9 @@ function build() {
     else if (timeline && event.key === ',') pickStep(state.step - 1);
     else if (timeline && event.key === '.') pickStep(state.step + 1);
   });
-  if (timeline) showStep().then(() => { document.documentElement.dataset.ready = 'yes'; });
-  else document.documentElement.dataset.ready = 'yes';
+  const ready = () => { document.documentElement.dataset.ready = 'yes'; };
+  // Two frames on, everything has been measured and drawn.
+  (timeline ? showStep() : Promise.resolve()).then(() => requestAnimationFrame(() => requestAnimationFrame(ready)));
 }
 
 // On paper the page is light whatever the screen is.
@@ -58,5 +59,6 @@ function complain(error) {
   console.error(error);
 }
 
+window.addEventListener('error', (event) => complain(event.error || event.message));
 window.addEventListener('unhandledrejection', (event) => complain(event.reason));
 try { build(); } catch (error) { complain(error); }

@@ -2,7 +2,7 @@
 
 const BUCKETS = 120;
 
-function usageOf(schedule, at) {
+function usageOf(schedule, lane) {
   const tasks = schedule.tasks.filter((task) => task.lane === lane).sort((a, b) => a.start - b.start);
   const wide = schedule.makespan / BUCKETS;
   const filled = new Array(BUCKETS).fill(0);

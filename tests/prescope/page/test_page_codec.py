@@ -35,7 +35,9 @@ def test_matrices_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", bytes([0x80]), bytes([2, 8, 0]), bytes([4, 0])], ids=["empty", "broken off", "short", "columns"]
+    "raw",
+    [b"", bytes([0x80]), bytes([2, 8, 0]), bytes([4, 0])],
+    ids=["empty", "broken off", "short", "columns"],
 )
 def test_broken_streams_are_refused(raw: bytes) -> None:
     with pytest.raises(ValueError, match="packed|columns"):

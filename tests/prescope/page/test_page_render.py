@@ -67,7 +67,8 @@ def test_what_goes_in_comes_out() -> None:
     states = np.cumsum(unpack_columns(data["timeline"]["states"]), axis=0)
     for at, step in enumerate(document.timeline.steps):
         assert schedules_of(data, at) == [
-            replace(drawn, origins=list(drawn.origins), reasons=list(drawn.reasons)) for drawn in step.schedules
+            replace(drawn, origins=list(drawn.origins), reasons=list(drawn.reasons))
+            for drawn in step.schedules
         ]
         packed = data["timeline"]["steps"][at]
         counts, probability, expected = unpack_columns(packed["demand"])
