@@ -27,8 +27,9 @@ def schedule_columns(drawn: DrawnSchedule) -> list[Int64]:
     before = np.concatenate(([0], end[:-1])) if len(order) else end
     # Every lane starts from zero.
     before = np.where(np.diff(lane, prepend=-1) != 0, 0, before)
+    ends = np.array((0, *drawn.schedule.layer_end_ns), dtype=np.int64)
     return [
-        np.diff(np.array(drawn.schedule.layer_end_ns, dtype=np.int64), prepend=0),
+        ends[1:] - ends[:-1],
         lane,
         kind,
         np.diff(layer, prepend=0),
