@@ -29,6 +29,7 @@ from prescope.runtime.plugin.serving import Serving
 from prescope.runtime.plugin.settings import EngineSettings
 from prescope.runtime.profile.drift import DriftMonitor
 from prescope.runtime.stepper import Stepper
+from prescope.solver.online import ExpectedPolicy
 
 if TYPE_CHECKING:
     from prescope.runtime.disk import DiskStore
@@ -41,6 +42,8 @@ _MACHINE = "nvme-ram"
 _DEPTH = 4
 # Chosen on validation streams (benchmarks/disk_tier.py): farther forecasts cost deciding and wasted reads.
 _LOOKAHEAD = 1
+# Policy `expected` reads for farther layers only what nearer ones leave room for (benchmarks/disk_expected.py).
+_EXPECTED_LOOKAHEAD = 2
 
 
 def serve_from_disk(
@@ -99,7 +102,7 @@ def serve_from_disk(
         residents=((),) * store.layers,
         slots=rows,
         lookahead=request.resolve_lookahead(
-            _LOOKAHEAD if lookahead is None else lookahead, chosen, store.layers
+            _default_lookahead(policy) if lookahead is None else lookahead, chosen, store.layers
         ),
         residency=rule,
         expert_memory_bytes=budget_bytes,
@@ -125,6 +128,10 @@ def serve_from_disk(
     except BaseException:
         serving.close()
         raise
+
+
+def _default_lookahead(policy: str) -> int:
+    return _EXPECTED_LOOKAHEAD if policy == ExpectedPolicy.name else _LOOKAHEAD
 
 
 def _serving(store: DiskStore, settings: EngineSettings, options: DiskOptions) -> Serving:

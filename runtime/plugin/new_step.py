@@ -11,7 +11,7 @@ from prescope.formulation import Demand, Instance
 from prescope.predictor import Predictor
 from prescope.runtime.control import CostTables, PlannedStep, StepControl, online_step
 from prescope.runtime.control.pool import RowPool
-from prescope.runtime.control.pooled import PooledStep
+from prescope.runtime.control.pooled_compiled import pooled_step
 from prescope.runtime.plugin.settings import EngineSettings
 
 BoolArray = npt.NDArray[np.bool_]
@@ -152,7 +152,7 @@ class PooledStepFactory:
         settings = self._settings
         if settings.gate_policy is None:
             raise RuntimeError(f"expected a gate policy over a pool of rows, got method {settings.policy!r}")
-        return PooledStep(
+        return pooled_step(
             costs=settings.costs,
             tables=self._tables,
             pool=self._pool,
@@ -161,4 +161,5 @@ class PooledStepFactory:
             forecast=self._predictor.predict,
             tokens=tokens,
             experts=settings.experts,
+            prediction_ns=prediction_costs(self._predictor, settings.costs.layers, tokens),
         )

@@ -17,7 +17,7 @@ from prescope.runtime.control.residency import make_residency, residencies
 from prescope.runtime.control.tables import CostTables
 from prescope.solver.online import make_gate_policy
 
-POLICIES = ("on-demand", "presched", "dp")
+POLICIES = ("on-demand", "presched", "dp", "expected")
 
 
 class PooledRun:

@@ -45,7 +45,7 @@ def test_output_is_bit_identical_to_the_loaded_model(saved, family, memory):
 
 
 @pytest.mark.parametrize("residency", residencies())
-@pytest.mark.parametrize("policy", ["on-demand", "presched", "dp"])
+@pytest.mark.parametrize("policy", ["on-demand", "presched", "dp", "expected"])
 def test_every_rule_serves_the_same_tokens_within_its_rows(saved, residency, policy):
     model, path = saved()
     inputs = prompts(5, 7)
