@@ -52,6 +52,16 @@ class Transfer:
     gate: int | None = None
 
     def __post_init__(self) -> None:
+        layer, expert, slot, gate = self.layer, self.expert, self.slot, self.gate
+        # Control makes a dozen of them at every gate; nearly all leave here.
+        if (
+            type(layer) is type(expert) is int
+            and layer >= 0
+            and expert >= 0
+            and (slot is None or (type(slot) is int and slot >= 0))
+            and (gate is None or (type(gate) is int and -1 <= gate <= layer))
+        ):
+            return
         require_int("layer", self.layer, 0)
         require_int("expert", self.expert, 0)
         if self.slot is not None:
