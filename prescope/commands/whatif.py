@@ -45,8 +45,12 @@ def whatif(
     steps: Annotated[int, typer.Option(min=1, help="Steps that count.")] = 64,
     warm: Annotated[int, typer.Option(min=0, help="Steps before them.")] = 16,
     lookahead: Annotated[
-        int | None, typer.Option(min=0, help="Layers ahead; by default 4, on disk 1, as attached.")
+        int | None, typer.Option(min=0, help="Layers ahead; by default 4, on disk 2, as attached.")
     ] = None,
+    policy: Annotated[str, typer.Option(help="Gate policy, such as expected, dp or presched.")] = "expected",
+    residency: Annotated[
+        str, typer.Option(help="On disk, what stays in memory, such as moving-average or lru.")
+    ] = "moving-average",
     overhead: Annotated[
         float, typer.Option(min=0.0, help="Microseconds added to every layer, for what costs leave out.")
     ] = 0.0,
@@ -78,9 +82,11 @@ def whatif(
         grid=grid,
         steps=steps,
         warm=warm,
-        lookahead=(1 if on_disk else 4) if lookahead is None else lookahead,
+        lookahead=(2 if on_disk else 4) if lookahead is None else lookahead,
         overhead_ns=round(overhead * 1000),
         seed=seed,
+        policy=policy,
+        residency=residency,
     )
     with ExitStack() as stack:
         store = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from prescope.formulation import Tier
 from prescope.whatif.outcome import outcome_row
 from prescope.whatif.run import WhatIf
 from prescope.whatif.words import sentences
@@ -20,6 +21,8 @@ def whatif_document(found: WhatIf) -> dict[str, Any]:
         "lookahead": chosen.lookahead,
         "overhead_ns": chosen.overhead_ns,
         "seed": chosen.seed,
+        "policy": chosen.policy,
+        "residency": chosen.residency if found.machine.tier is Tier.DISK else None,
         "same_sequences": found.same,
         "sentences": list(sentences(found)),
         "now": outcome_row(found.now),

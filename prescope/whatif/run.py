@@ -73,6 +73,8 @@ class Task:
             lookahead=min(chosen.lookahead, self.trace.layers),
             overhead_ns=chosen.overhead_ns,
             seed=chosen.seed,
+            policy=chosen.policy,
+            residency=chosen.residency,
         )
         return outcome_of(point, simulated, warm=chosen.warm)
 

@@ -32,6 +32,8 @@ class WhatIfSettings:
         Added to every layer, see `prescope.whatif.costs_at`.
     seed
         Of the sequences drawn and of the predictor's mistakes.
+    policy, residency
+        A gate policy, and for experts on disk the rule by which they stay in memory.
     """
 
     now: Point
@@ -42,6 +44,8 @@ class WhatIfSettings:
     lookahead: int = 4
     overhead_ns: int = 0
     seed: int = 0
+    policy: str = "expected"
+    residency: str = "moving-average"
 
     def __post_init__(self) -> None:
         require_int("steps", self.steps, 1)

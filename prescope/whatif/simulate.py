@@ -12,9 +12,8 @@ from prescope.instances.budget import divide_budget, residents_of_budget
 from prescope.whatif.forecast import degraded
 from prescope.whatif.point import Machine, Point, costs_at
 
-# As the engine serves experts from disk.
-_DISK_RESIDENCY = "moving-average"
-_DISK_DEPTH = 4
+# As the engine leaves for streaming where residents are fixed.
+_SCRATCH = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,6 +42,7 @@ def simulate(
     overhead_ns: int = 0,
     seed: int = 0,
     policy: str = "expected",
+    residency: str = "moving-average",
 ) -> Steps:
     """Run steps one after the other.
 
@@ -61,7 +61,9 @@ def simulate(
     seed
         Of the predictor's mistakes.
     policy
-        A gate policy; without a predictor its choices for the layer at hand remain.
+        A gate policy; without a predictor only the layer at hand is decided, as `intra-layer` does.
+    residency
+        For experts on disk: the rule by which they stay in memory.
 
     Raises
     ------
@@ -70,7 +72,7 @@ def simulate(
     """
     costs = costs_at(machine, point, overhead_ns=overhead_ns)
     if machine.tier is Tier.DISK:
-        return _from_disk(costs, point, counts, shares, lookahead, seed, policy)
+        return _from_disk(costs, point, counts, shares, lookahead, seed, policy, residency)
     return _from_memory(costs, machine, point, counts, shares, lookahead, seed, policy)
 
 
@@ -136,6 +138,7 @@ def _from_disk(
     lookahead: int,
     seed: int,
     policy: str,
+    residency: str,
 ) -> Steps:
     """One pool of rows whose contents outlive the steps; every missing expert is read."""
     from prescope.runtime.control.pool import RowPool
@@ -151,8 +154,8 @@ def _from_disk(
         raise ValueError(
             f"expected memory of at least {row_bytes} bytes, which is one expert, got {point.memory_bytes}"
         )
-    scratch = max(1, min(2 * _DISK_DEPTH, rows // 4))
-    pool = RowPool(rows, make_residency(_DISK_RESIDENCY, shares, rows=rows, scratch=scratch))
+    scratch = max(1, min(_SCRATCH, rows // 4))
+    pool = RowPool(rows, make_residency(residency, shares, rows=rows, scratch=scratch))
     chosen = make_gate_policy("on-demand" if point.recall is None else policy)
     tables = CostTables(costs)
     flat = counts.reshape(steps * layers, experts)

@@ -10,6 +10,7 @@ from json_contract_explain import ExplainExpert, ExplainLayer, ExplainPlan
 from json_contract_generation import Generate, Run
 from json_contract_horizon import HorizonShow, SolveHorizon
 from json_contract_inspect import Inspect
+from json_contract_whatif import WhatIfAnswer
 from json_strict import Strict
 
 
@@ -225,6 +226,7 @@ DOCUMENTED = {
     "explain EXPERT": ExplainExpert,
     "explain LAYER": ExplainLayer,
     "explain PLAN": ExplainPlan,
+    "whatif": WhatIfAnswer,
     "inspect": Inspect,
     "compare": Compare,
     "compare BENCH": CompareBench,

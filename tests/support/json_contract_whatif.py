@@ -37,6 +37,8 @@ class WhatIfAnswer(Strict):
     lookahead: int
     overhead_ns: int
     seed: int
+    policy: str
+    residency: str | None
     same_sequences: bool
     sentences: list[str]
     now: PointShape
