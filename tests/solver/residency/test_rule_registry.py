@@ -1,0 +1,190 @@
+"""Residency rules by name: all of them on random horizons, and those of other packages."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_horizons import plan_step, tiny_horizon
+
+from prescope.formulation import Demand
+from prescope.formulation.horizon_evaluator import evaluate_horizon
+from prescope.solver import UnsuitableInstanceError
+from prescope.solver.plugins import PluginError
+from prescope.solver.residency import (
+    horizon_bound,
+    plan_horizon,
+    prefers_average,
+    residency_rules,
+    rule_setting,
+)
+from prescope.solver.residency.history import PENALTIES, fit_to_history
+from prescope.solver.residency.registry import check_rule, knows_demand
+
+RULES = ("static", "lru", "lfu", "moving-average", "learned", "auto", "belady", "flow")
+FOREIGN = """
+import numpy as np
+
+
+class Recent:
+    name = "recent"
+
+    def __init__(self, setting):
+        assert not setting.demands and setting.start.shape == (setting.layers, setting.experts)
+        self._last = np.zeros((setting.layers, setting.experts))
+
+    def observe(self, counts):
+        self._last = counts.astype(float)
+
+    def scores(self):
+        return self._last
+
+
+class Prophet(Recent):
+    knows_demand = True
+
+    def __init__(self, setting):
+        assert len(setting.demands) == 4
+        self._last = sum(setting.demands).astype(float)
+
+
+class Narrow(Recent):
+    def scores(self):
+        return self._last[:, :1]
+
+
+class Lost(Recent):
+    def scores(self):
+        return self._last * np.nan
+
+
+def mute(setting):
+    return object()
+
+
+NUMBER = 7
+"""
+
+
+def with_history(horizon, steps=14):
+    """The horizon with its steps over and over again as five sequences of history."""
+    sequence = tuple(horizon.demands[number % horizon.steps] for number in range(steps))
+    return replace(horizon, history=(sequence,) * 5)
+
+
+@settings(max_examples=6, deadline=None)
+@given(seed=st.integers(0, 10**6), steps=st.integers(1, 4))
+def test_every_rule_makes_plans_that_the_evaluator_takes_above_the_bound(seed, steps):
+    horizon = with_history(tiny_horizon(seed, steps))
+    assert residency_rules()[: len(RULES)] == RULES
+    bound_ns = horizon_bound(horizon)[0]
+    for rule in RULES:
+        schedule = evaluate_horizon(horizon, plan_horizon(horizon, rule, plan_step))
+        assert schedule.total_ns >= bound_ns, rule
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_only_rules_that_say_so_know_the_future(seed):
+    """What has not happened yet changes nothing of what a causal rule did before."""
+    horizon = with_history(tiny_horizon(seed, 4))
+    counts = np.roll(horizon.demands[3].counts, 1, axis=1)
+    changed = Demand(counts=counts, batch_tokens=horizon.demands[3].batch_tokens)
+    other = replace(horizon, demands=(*horizon.demands[:3], changed))
+    for rule in RULES:
+        if not knows_demand(rule):
+            one, two = (plan_horizon(which, rule, plan_step) for which in (horizon, other))
+            assert one.residents == two.residents and one.plans[:3] == two.plans[:3], rule
+
+
+def test_the_setting_tells_what_was_before_and_nothing_of_what_comes():
+    horizon = with_history(tiny_horizon(3, 4))
+    setting = rule_setting(horizon)
+    assert setting.demands == () and len(setting.history) == 5
+    assert len(rule_setting(horizon, knows_demand=True).demands) == 4
+    tokens = sum(demand.batch_tokens for demand in horizon.history[0])
+    counts = sum(demand.counts for demand in horizon.history[0])
+    rows = counts.sum(axis=1) > 0
+    assert setting.start[rows] == pytest.approx((counts / max(1, tokens))[rows])
+    bare = rule_setting(tiny_horizon(3, 4))
+    assert bare.start == pytest.approx(1 / bare.experts) and bare.history == ()
+
+
+def test_a_rule_that_learns_wants_a_history():
+    horizon = tiny_horizon(3, 4)
+    with pytest.raises(UnsuitableInstanceError, match="history of at least 12 steps"):
+        plan_horizon(horizon, "learned", plan_step)
+    with pytest.raises(UnsuitableInstanceError, match="history"):
+        plan_horizon(with_history(horizon, steps=11), "learned", plan_step)
+    plan_horizon(with_history(horizon, steps=12), "learned", plan_step)
+
+
+def test_a_short_history_is_trusted_less():
+    """Of pure noise the largest penalty predicts held-out sequences best; of a rhythm a small one."""
+    random = np.random.default_rng(0)
+    noise = [(random.random((40, 2, 6)) < 0.3).astype(np.int64) for _ in range(8)]
+    start = np.full((2, 6), 0.3)
+    assert fit_to_history(noise, start).settings.penalty == max(PENALTIES)
+    rhythm = np.zeros((40, 2, 6), dtype=np.int64)
+    rhythm[np.arange(40), :, np.arange(40) % 6] = 1
+    told = fit_to_history([np.roll(rhythm, number, axis=0) for number in range(8)], start)
+    assert told.settings.penalty < 0.1
+    assert fit_to_history(noise[:3], start).settings.penalty == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("tokens", "share", "average"), [(15, 0.9, False), (16, 0.49, False), (16, 0.5, True), (64, 1.0, True)]
+)
+def test_large_batches_with_many_residents_take_the_average(tokens, share, average):
+    assert prefers_average(tokens, share) is average
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Pretend that a package with rules is installed."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "foreign_rules.py").write_text(FOREIGN)
+
+    def make(**entries: str) -> None:
+        folder = tmp_path / "some_rules-2.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: some-rules\nVersion: 2.0\n")
+        lines = [f"{name} = foreign_rules:{value}" for name, value in entries.items()]
+        (folder / "entry_points.txt").write_text("\n".join(["[prescope.residency]", *lines, ""]))
+
+    return make
+
+
+def test_rules_of_other_packages_run_beside_the_built_in_ones(install, caplog):
+    install(recent="Recent", prophet="Prophet", lru="Recent")
+    with caplog.at_level("WARNING", "prescope"):
+        assert residency_rules() == (*RULES, "prophet", "recent")
+    assert "the residency rule 'lru' of some-rules 2.0 is left out" in caplog.text
+    assert knows_demand("prophet") and not knows_demand("recent")
+    horizon = tiny_horizon(11, 4)
+    for name in ("recent", "prophet"):
+        check_rule(name)
+        evaluate_horizon(horizon, plan_horizon(horizon, name, plan_step))
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ("missing", PluginError, "some-rules 2.0 .*to load, got AttributeError"),
+        ("NUMBER", PluginError, "to make a rule when called with a RuleSetting"),
+        ("mute", ValueError, "to have observe\\(counts\\) and scores\\(\\), got object"),
+        ("Narrow", ValueError, "expected scores of shape"),
+        ("Lost", ValueError, "expected finite scores"),
+    ],
+)
+def test_a_broken_rule_is_named(install, value, error, message):
+    install(broken=value)
+    with pytest.raises(error, match=message):
+        plan_horizon(tiny_horizon(11, 4), "broken", plan_step)
+
+
+def test_an_unknown_rule_lists_the_known_ones():
+    with pytest.raises(ValueError, match="expected a residency rule among static, .*got 'best'"):
+        check_rule("best")
