@@ -29,7 +29,8 @@ import numpy as np
 from benchmarks.disk_bounds import compute_bound_ns, fewest_reads
 from benchmarks.disk_cells import MAPPED, OURS, SYSTEMS, CellResult, System, engine_cell
 from benchmarks.disk_mapped import MappedModel, allowance_bytes
-from benchmarks.disk_routing import REFERENCE, Array, RoutingFigures, trace_figures
+from benchmarks.disk_prepare import VALIDATION, costs_of, groups_of, prepare_cut, streams
+from benchmarks.disk_routing import Array
 from benchmarks.disk_speed import rail_gb_s
 from benchmarks.disk_table import deviations, markdown
 
@@ -41,8 +42,6 @@ FIELDS = (
 )  # fmt: skip
 # Chosen on validation streams by planned time; see docs/disk.md.
 OURS_OPTIONS = {"lookahead": 1}
-_STREAM_TOKENS = 64
-_CALIBRATION, _VALIDATION = 48, 100
 # Steps, of which the first fill the memory: per batch.
 STEPS = {1: (56, 16), 8: (20, 6)}
 QUICK_STEPS = {1: (24, 8), 8: (8, 3)}
@@ -70,7 +69,13 @@ def main() -> int:
     ]
     try:
         if "cut" in options.models:
-            folder, popularity, found = prepare_cut(work, options, say, notes)
+            folder, popularity, found = prepare_cut(
+                work,
+                say,
+                notes,
+                **({"layers": 6, "expert_size": 128, "name": "cut-quick"} if options.quick else {}),
+                traces=options.traces,
+            )
             measure(folder, popularity, options, table, say, notes, name=found, work=work)
         if "tiny" in options.models:
             from prescope.tiny import tiny_model_path
@@ -134,58 +139,6 @@ class Table:
             writer.writerows(self.lines)
 
 
-def prepare_cut(work: Path, options: Any, say: Any, notes: list[str]) -> tuple[Path, Array, str]:
-    """The cut model, written and sharpened unless it is there; its popularity on other streams."""
-    from benchmarks.disk_model import config_of, write_model
-    from benchmarks.disk_sharpen import routing_figures, routing_of, sharpen
-
-    layers, size = (6, 128) if options.quick else (12, None)
-    folder = work / ("cut-quick" if options.quick else "cut")
-    routing = work / f"{folder.name}-routing.npz"
-    target, where = _target(options.traces)
-    if not routing.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        config = config_of("qwen3_moe", layers=layers, experts=32, top_k=4, expert_size=size)
-        say("writing the model")
-        write_model(folder, config, shard_bytes=10**9, std=0.02, seed=0, quiet=True)
-        say("sharpening its routers")
-        chosen = sharpen(folder, streams()[:_CALIBRATION], target, seed=0, say=say)
-        say("its routing of streams to test with")
-        test = routing_of(folder, streams()[_VALIDATION:][:_CALIBRATION])
-        np.savez_compressed(routing, chosen=chosen, test=test)
-    with np.load(routing) as stored:
-        chosen, test = stored["chosen"], stored["test"]
-    notes.append(f"routing of {where}: {target.describe()}")
-    for kind, routed in (("it was sharpened on", chosen), ("to test with", test)):
-        notes.append(f"routing of the cut model on streams {kind}: {routing_figures(routed).describe()}")
-    return folder, chosen.mean(axis=(0, 1)), f"qwen3-moe cut to {layers}x32, top 4"
-
-
-def _target(traces: Path | None) -> tuple[RoutingFigures, str]:
-    for folder in (traces, Path(__file__).parents[2] / "shared" / "traces"):
-        if folder is not None and (folder / "gptoss_20b.npz").is_file():
-            return trace_figures(folder / "gptoss_20b.npz"), "gpt-oss-20b (trace, measured now)"
-    return REFERENCE, "gpt-oss-20b (stated figures)"
-
-
-def streams() -> Array:
-    """Real token streams: to sharpen and profile, to validate, to test."""
-    from prescope.tiny import heldout_streams
-
-    return heldout_streams(200, length=_STREAM_TOKENS, source="stdlib")
-
-
-def groups_of(rows: Array, batch: int, steps: int) -> list[Array]:
-    """Streams that step together, until there are enough steps."""
-    groups = []
-    for first in range(0, rows.shape[0], batch):
-        if steps <= 0:
-            break
-        groups.append(rows[first : first + batch, : min(steps, rows.shape[1])])
-        steps -= rows.shape[1]
-    return groups
-
-
 def measure(
     folder: Path,
     popularity: Array | None,
@@ -203,11 +156,11 @@ def measure(
     from benchmarks.disk_fused import write_fused
     from prescope.runtime.plugin.load import load
 
-    costs = costs_of(folder, work / f"{folder.name}-costs.json", options, say)
+    costs = costs_of(folder, work / f"{folder.name}-costs.json", say, quick=options.quick)
     torch.set_num_threads(costs.provenance.threads or 1)
     loaded = load(folder, "1GiB", costs=costs)
     loaded.engine.detach()
-    store, test = loaded.store, streams()[_VALIDATION:]
+    store, test = loaded.store, streams()[VALIDATION:]
     notes.append(
         f"{name}: {store.size_bytes / 1e9:.2f} GB of experts, {store.row_bytes(0) / 1e6:.2f} MB each; "
         f"measured costs: read {costs.costs.copy_ns(0) / 1e6:.2f} ms at depth {costs.provenance.depth} "
@@ -269,28 +222,6 @@ def profiled(model: Any, costs: Any, store: Any) -> Array:
         popularity=np.zeros((store.layers, store.experts)),
     )
     return np.asarray(np.mean([counts / 8 for counts in result.counts], axis=0))
-
-
-def costs_of(folder: Path, path: Path, options: Any, say: Any) -> Any:
-    """Measured costs of a model, measured unless they are there."""
-    from prescope.instances import read_costs, write_costs
-    from prescope.runtime.profile import ProfileSettings, profile_checkpoint, quick_settings
-    from prescope.runtime.profile.timing import Effort
-
-    if not path.exists():
-        say(f"profile of {folder.name}")
-        # The contexts that the streams reach on average.
-        settings = ProfileSettings(
-            context=32,
-            decode_tokens=(1, 2, 4, 8),
-            prefill_tokens=(16,),
-            expert_tokens=(1, 2, 4, 8, 16),
-            effort=Effort(repeats=15, budget_ns=4 * 10**9),
-        )
-        write_costs(
-            path, profile_checkpoint(folder, quick_settings(context=32) if options.quick else settings)
-        )
-    return read_costs(path)
 
 
 def cell(
