@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench_sweeps import rows, sweep
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from json_contract import DOCUMENTED
 from json_contract_compare import Compare, CompareBench
 from tiny_instances import Picker, make_instance, make_plan
 
-from prescope.bench import BenchRow, Kind, RowStatus
-from prescope.bench.row_file import rewrite_rows
 from prescope.cli import main
 from prescope.formulation import InfeasiblePlanError, Instance, Plan, evaluate
 from prescope.inspection import StepView, View, ViewKind
@@ -169,34 +168,6 @@ def test_what_cannot_be_compared_is_said(
     given_ = [places.get(argument, argument) for argument in arguments]
     assert main(["compare", *given_, "--instance", str(files[0])]) == 2
     assert message in capsys.readouterr().err
-
-
-def rows(method: str, *makespans: int | None) -> list[BenchRow]:
-    return [
-        BenchRow(
-            set="small",
-            instance=f"instance-{number}",
-            instance_sha256=f"{number:064d}",
-            layers=1,
-            experts=1,
-            tokens=1,
-            method=method,
-            seed=0,
-            limit="default",
-            kind=Kind.PLANNED,
-            status=RowStatus.FEASIBLE if made else RowStatus.NO_PLAN,
-            makespan_ns=made,
-            plan_time_ns=5,
-            **dict.fromkeys(("prescope", "python", "ortools", "numba", "numpy", "machine"), "1"),
-        )
-        for number, made in enumerate(makespans)
-    ]
-
-
-def sweep(folder: Path, lines: list[BenchRow]) -> Path:
-    folder.mkdir()
-    rewrite_rows(folder, lines)
-    return folder
 
 
 def test_benchmarks_run_by_run(answer: Answer, tmp_path: Path) -> None:
