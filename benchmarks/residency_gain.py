@@ -31,7 +31,7 @@ from uncertainty_steps import HORIZONS, Steps, draw_steps, predictor_of, read_sh
 from prescope.formulation import Demand, Instance, makespan_ns
 from prescope.formulation.demand import FloatArray
 from prescope.instances import choose_residents, popularity
-from prescope.runtime.control.compiled_step import run_gate
+from prescope.runtime.control.guarded_gate import run_gate
 from prescope.runtime.control.rollout import Rollout, site_of
 from prescope.runtime.control.step_state import LAYER_END, LINK, Site, StepState, new_state
 from prescope.solver.online import ExpectedPolicy

@@ -10,7 +10,7 @@ from prescope.formulation.demand import IntArray
 from prescope.runtime.control.online import OnlineStep
 from prescope.runtime.control.prediction_lane import Forecaster, PredictionLane
 from prescope.runtime.control.running import Running, run_running_gate
-from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, LINK, Site, new_state
+from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, LINK, NEVER, Site, new_state
 from prescope.runtime.control.tables import CostTables
 from prescope.runtime.control.wave import StepControl, Wave
 from prescope.solver.online import ExpectedPolicy, GatePolicy, policy_code
@@ -62,9 +62,9 @@ class CompiledStep:
         ahead = policy.horizon(lookahead if reach is None else min(lookahead, reach))
         self._forecasts = PredictionLane(forecast, layers=layers, reach=ahead)
         # What the guard has learned goes on from step to step.
-        trust_ns = policy.trust_ns if isinstance(policy, ExpectedPolicy) else None
+        memory = policy.memory if isinstance(policy, ExpectedPolicy) else None
         self._state = new_state(
-            layers, experts, slots=slots, ahead=ahead, link_ready_ns=link_ready_ns, trust_ns=trust_ns
+            layers, experts, slots=slots, ahead=ahead, link_ready_ns=link_ready_ns, memory=memory
         )
         self._site = self._make_site(tokens)
         self._running = Running(self._site, self._state, code)
@@ -103,10 +103,19 @@ class CompiledStep:
         self._layers.append(plan)
         prediction_ns = self._prediction_ns[layer] if self._prediction_ns else 0
         predict = self._forecasts.announce(layer, int(state.clock[HOST_FREE])) if prediction_ns else None
-        return Wave(layer=layer, plan=plan, copies=copies, prediction_ns=prediction_ns, predict=predict)
+        arrival_ns = state.arrival_ns[layer]
+        landed = (arrival_ns != NEVER) & (arrival_ns <= state.clock[LAYER_END])
+        return Wave(
+            layer=layer,
+            plan=plan,
+            copies=copies,
+            brought=tuple(landed.nonzero()[0].tolist()),
+            prediction_ns=prediction_ns,
+            predict=predict,
+        )
 
-    def finish(self) -> tuple[Instance, Plan]:
-        """The decided step as an instance and its realised plan."""
+    def finish(self, predictor: str | None = None) -> tuple[Instance, Plan]:
+        """See `StepControl.finish`."""
         instance = Instance(
             name="step",
             costs=self._costs,
@@ -118,6 +127,7 @@ class CompiledStep:
             host_computes=self._host_computes,
             link_ready_ns=self._entry_link_ns,
             prediction_ns=self._prediction_ns,
+            predicted=None if predictor is None else self._forecasts.foreseen(predictor),
         )
         info = PlanInfo(method=self._name, makespan_ns=int(self._state.clock[LAYER_END]))
         return instance, Plan(layers=tuple(self._layers), transfers=tuple(self._transfers), info=info)

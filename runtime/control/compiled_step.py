@@ -10,13 +10,12 @@ import numba
 import numpy as np
 
 from prescope.formulation.demand import IntArray
+from prescope.runtime.control.expected_costs import fill_expected_costs, fill_held
 from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, LINK, NEVER, Site, StepState
 from prescope.solver.online.kernel import Coming, Gate, PolicyCode, decide
+from prescope.solver.online.overlap import worth_overlap
 
 _HELD = -1
-
-# What is left of a gate's promises at the next one: the guard looks back over some fifty gates.
-_FADE = 0.98
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -25,34 +24,23 @@ def _expect(site: Site, state: StepState, layer: int, ahead: int) -> None:
     target = layer + 1 + ahead
     gpu_row = site.gpu_ns[target % site.gpu_ns.shape[0]]
     cpu_row = site.cpu_ns[target % site.cpu_ns.shape[0]]
-    chance = state.coming.probability[ahead]
-    cpu_ns, gpu_ns, held = state.coming.cpu_ns[ahead], state.coming.gpu_ns[ahead], state.coming.held[ahead]
-    resident, arrival_ns = site.resident[target], state.arrival_ns[target]
-    copy_ns = float(site.copy_ns[target])
-    most = float(max(1, site.tokens))
-    for expert in range(chance.shape[0]):
-        held[expert] = resident[expert] or arrival_ns[expert] != NEVER
-        share = chance[expert]
-        if share <= 0.0:
-            cpu_ns[expert] = gpu_ns[expert] = 0.0
-            continue
-        mean = min(max(cpu_ns[expert] / share, 1.0), most)
-        whole = int(mean)
-        rest = mean - whole
-        gpu_ns[expert] = share * (gpu_row[whole] * (1.0 - rest) + gpu_row[whole + 1] * rest)
-        if site.host_computes:
-            cpu_ns[expert] = share * (cpu_row[whole] * (1.0 - rest) + cpu_row[whole + 1] * rest)
-        else:
-            # What is not brought ahead costs its copy later, and then its computation all the same.
-            cpu_ns[expert] = share * copy_ns + gpu_ns[expert]
+    fill_held(site.resident[target], state.arrival_ns[target], state.coming.held[ahead])
+    fill_expected_costs(
+        state.coming.probability[ahead],
+        gpu_row,
+        cpu_row,
+        site.copy_ns[target],
+        site.tokens,
+        site.host_computes,
+        state.coming.cpu_ns[ahead],
+        state.coming.gpu_ns[ahead],
+    )
     state.coming.dense_ns[ahead] = site.dense_ns[target]
     state.coming.copy_ns[ahead] = site.copy_ns[target]
 
 
 @numba.njit(cache=True, error_model="numpy")
-def run_gate(
-    site: Site, state: StepState, layer: int, counts: IntArray, ahead: int, code: PolicyCode
-) -> None:
+def advance(site: Site, state: StepState, layer: int, counts: IntArray, ahead: int, code: PolicyCode) -> None:
     """Decide ``layer`` (-1 is the start) from its true counts and forecasts.
 
     The first ``ahead`` rows of ``state.coming`` hold the forecasts: ``probability`` theirs, and ``cpu_ns``
@@ -68,22 +56,23 @@ def run_gate(
     here = max(layer, 0)
     gpu_row = site.gpu_ns[here % site.gpu_ns.shape[0]]
     cpu_row = site.cpu_ns[here % site.cpu_ns.shape[0]]
-    gpu_ns = np.empty(experts, dtype=np.int64)
-    cpu_ns = np.empty(experts, dtype=np.int64)
-    arrival = np.empty(experts, dtype=np.int64)
+    now = np.empty((3, experts), dtype=np.int64)
+    gpu_ns, cpu_ns, arrival = now[0], now[1], now[2]
     active = np.empty(experts, dtype=np.bool_)
+    resident, landed_ns = site.resident[here], state.arrival_ns[here]
     held_now = 0
     for expert in range(experts):
-        gpu_ns[expert] = gpu_row[counts[expert]]
-        cpu_ns[expert] = cpu_row[counts[expert]]
-        active[expert] = counts[expert] > 0
+        tokens = counts[expert]
+        gpu_ns[expert] = gpu_row[tokens]
+        cpu_ns[expert] = cpu_row[tokens]
+        active[expert] = tokens > 0
         arrival[expert] = NEVER
         if layer >= 0:
-            end_ns = state.arrival_ns[layer, expert]
+            end_ns = landed_ns[expert]
             if end_ns != NEVER:
                 held_now += 1
                 arrival[expert] = max(0, end_ns - gate_ns)
-            if site.resident[layer, expert]:
+            if resident[expert]:
                 arrival[expert] = 0
     slots = slot_free_ns.shape[0]
     held = 0
@@ -97,7 +86,7 @@ def run_gate(
         cpu_ns,
         active,
         arrival,
-        site.resident[here],
+        resident,
         site.copy_ns[here],
         max(0, clock[LINK] - gate_ns),
         max(0, clock[HOST_FREE] - gate_ns),
@@ -114,22 +103,6 @@ def run_gate(
         state.coming.copy_ns[:ahead],
     )
     gpu, cpu, wishes, _ = decide(gate, coming, code, answer)
-    if code.guard > 0.0:
-        _note(state, layer, coming, wishes)
-        trust = state.trust_ns
-        if trust[1] < code.guard * trust[0]:
-            # Wishes are watched, not granted.
-            nothing = Coming(
-                coming.cpu_ns[:0],
-                coming.gpu_ns[:0],
-                coming.probability[:0],
-                coming.held[:0],
-                coming.dense_ns[:0],
-                coming.copy_ns[:0],
-            )
-            gpu, cpu, wishes, _ = decide(gate, nothing, code, answer)
-        if layer >= 0:
-            _settle(state, layer, gpu, cpu_ns)
     state.counters[1] = gpu
     state.counters[2] = cpu
     if layer >= 0:
@@ -142,43 +115,34 @@ def run_gate(
     for slot in range(slots):
         if slot_free_ns[slot] != _HELD:
             spare += 1
+    ahead_ns = 0
     for rank in range(min(wishes, max(0, spare))):
         slot = _first_free(slot_free_ns)
-        if max(clock[LINK], gate_ns, slot_free_ns[slot]) >= next_gate_ns:
+        start_ns = max(clock[LINK], gate_ns, slot_free_ns[slot])
+        if start_ns >= next_gate_ns:
             break
-        _copy(site, state, layer + answer.wish_ahead[rank], answer.wish_expert[rank], layer, gate_ns)
-
-
-@numba.njit(cache=True, error_model="numpy")
-def _note(state: StepState, layer: int, coming: Coming, wishes: int) -> None:
-    """Remember what is wished now instead of what was wished before and not issued."""
-    ahead, experts = coming.cpu_ns.shape
-    for row in range(ahead):
-        for expert in range(experts):
-            if state.arrival_ns[layer + 1 + row, expert] == NEVER:
-                state.promise_ns[layer + 1 + row, expert] = 0.0
-    for rank in range(wishes):
-        row, expert = state.answer.wish_ahead[rank] - 1, state.answer.wish_expert[rank]
-        state.promise_ns[layer + 1 + row, expert] = coming.cpu_ns[row, expert]
-
-
-@numba.njit(cache=True, error_model="numpy")
-def _settle(state: StepState, layer: int, gpu: int, cpu_ns: IntArray) -> None:
-    """Compare what the layer's wishes promised with what they saved, or would have."""
-    promised = kept = 0.0
-    promise_ns, arrival_ns = state.promise_ns[layer], state.arrival_ns[layer]
-    for expert in range(promise_ns.shape[0]):
-        if promise_ns[expert] > 0.0:
-            promised += promise_ns[expert]
-            # A copy that came too late saved nothing.
-            if arrival_ns[expert] == NEVER:
-                kept += cpu_ns[expert]
-    for rank in range(gpu):
-        expert = state.answer.gpu[rank]
-        if promise_ns[expert] > 0.0 and arrival_ns[expert] != NEVER:
-            kept += cpu_ns[expert]
-    state.trust_ns[0] = state.trust_ns[0] * _FADE + promised
-    state.trust_ns[1] = state.trust_ns[1] * _FADE + kept
+        target, expert = layer + answer.wish_ahead[rank], answer.wish_expert[rank]
+        over_ns = start_ns + site.copy_ns[target] - next_gate_ns
+        if code.waits and site.host_computes and over_ns > 0:
+            worth = worth_overlap(
+                coming.cpu_ns[0],
+                coming.gpu_ns[0],
+                coming.probability[0],
+                coming.held[0],
+                expert if target == layer + 1 else -1,
+                site.copy_ns[layer + 1],
+                over_ns,
+                ahead_ns,
+                answer.scratch.value[1, : gate.free_slots + 1],
+                coming.copy_ns[min(1, ahead - 1)],
+            )
+            if not worth:
+                break
+        if target == layer + 1:
+            coming.held[0, expert] = True
+        else:
+            ahead_ns += site.copy_ns[target]
+        _copy(site, state, target, expert, layer, gate_ns)
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -193,18 +157,19 @@ def _run_layer(
     gate_ns: int,
 ) -> None:
     clock, slot_free_ns = state.clock, state.slot_free_ns
-    slot_of, arrival_ns = state.slot_of[layer], state.arrival_ns[layer]
+    slot_of, arrival_ns, resident = state.slot_of[layer], state.arrival_ns[layer], site.resident[layer]
+    on_device, on_host = state.answer.gpu, state.answer.cpu
     experts = slot_of.shape[0]
     used = np.zeros(experts, dtype=np.bool_)
     for rank in range(gpu):
-        used[state.answer.gpu[rank]] = True
+        used[on_device[rank]] = True
     for expert in range(experts):
         if arrival_ns[expert] != NEVER and not used[expert]:
             slot_free_ns[slot_of[expert]] = max(arrival_ns[expert], gate_ns)
     device = gate_ns
     for rank in range(gpu):
-        expert = state.answer.gpu[rank]
-        if site.resident[layer, expert]:
+        expert = on_device[rank]
+        if resident[expert]:
             device += gpu_ns[expert]
             continue
         if arrival_ns[expert] == NEVER:
@@ -213,7 +178,7 @@ def _run_layer(
         slot_free_ns[slot_of[expert]] = device
     host = max(gate_ns, clock[HOST_FREE])
     for rank in range(cpu):
-        host += cpu_ns[state.answer.cpu[rank]]
+        host += cpu_ns[on_host[rank]]
     end = max(device, host) if cpu > 0 else device
     clock[HOST_FREE] = host + site.prediction_ns[layer]
     if layer + 1 == site.dense_ns.shape[0]:
@@ -235,12 +200,13 @@ def _first_free(slot_free_ns: IntArray) -> int:
 
 @numba.njit(cache=True)
 def _copy(site: Site, state: StepState, layer: int, expert: int, gate: int, gate_ns: int) -> None:
-    slot = _first_free(state.slot_free_ns)
-    start_ns = max(state.clock[LINK], gate_ns, state.slot_free_ns[slot])
-    state.clock[LINK] = start_ns + site.copy_ns[layer]
-    state.slot_free_ns[slot] = _HELD
+    clock, slot_free_ns, counters = state.clock, state.slot_free_ns, state.counters
+    slot = _first_free(slot_free_ns)
+    end_ns = max(clock[LINK], gate_ns, slot_free_ns[slot]) + site.copy_ns[layer]
+    clock[LINK] = end_ns
+    slot_free_ns[slot] = _HELD
     state.slot_of[layer, expert] = slot
-    state.arrival_ns[layer, expert] = state.clock[LINK]
-    row = state.copies[state.counters[0]]
+    state.arrival_ns[layer, expert] = end_ns
+    row = state.copies[counters[0]]
     row[0], row[1], row[2], row[3] = layer, expert, slot, gate
-    state.counters[0] += 1
+    counters[0] += 1

@@ -15,6 +15,7 @@ from prescope.runtime.control.prediction_lane import Forecaster, PredictionLane
 from prescope.runtime.control.tables import CostTables
 from prescope.runtime.control.wave import Wave
 from prescope.solver.online import GateDecision, GatePolicy, GateState, LayerForecast
+from prescope.solver.online.overlap import worth_overlap
 
 
 class OnlineStep:
@@ -81,7 +82,7 @@ class OnlineStep:
         """Issue what the forecasts of the first layers ask for before the first gate."""
         state = self._state(-1, np.zeros(self._resident.shape[1], dtype=np.int64), 0)
         decision = self._policy.decide(state) if state.future else GateDecision(gpu=(), cpu=())
-        copies = self._prefetch(-1, decision, 0, self._dense_ns(0))
+        copies = self._prefetch(state, decision, 0, self._dense_ns(0))
         return Wave(layer=-1, plan=LayerPlan(), copies=copies)
 
     def gate(self, layer: int, counts: IntArray) -> Wave:
@@ -96,7 +97,8 @@ class OnlineStep:
             raise ValueError(f"expected the gate of layer {len(self._layers)}, got {layer}")
         self._counts[layer] = counts
         gate_ns = self._layer_end_ns + self._dense_ns(layer)
-        decision = self._policy.decide(self._state(layer, counts, gate_ns))
+        state = self._state(layer, counts, gate_ns)
+        decision = self._policy.decide(state)
         copies = self._run_layer(layer, decision, gate_ns)
         next_gate_ns = self._layer_end_ns
         if layer + 1 < self._resident.shape[0]:
@@ -106,7 +108,7 @@ class OnlineStep:
             for (owner, expert), end_ns in self._arrival_ns.items()
             if owner == layer and end_ns <= self._layer_end_ns
         )
-        copies += self._prefetch(layer, decision, gate_ns, next_gate_ns)
+        copies += self._prefetch(state, decision, gate_ns, next_gate_ns)
         plan = LayerPlan(gpu=decision.gpu, cpu=decision.cpu)
         self._layers.append(plan)
         prediction_ns = self._prediction_of(layer)
@@ -233,17 +235,48 @@ class OnlineStep:
         return tuple(copies)
 
     def _prefetch(
-        self, layer: int, decision: GateDecision, gate_ns: int, next_gate_ns: int
+        self, state: GateState, decision: GateDecision, gate_ns: int, next_gate_ns: int
     ) -> tuple[Transfer, ...]:
-        copies: list[Transfer] = []
+        layer, copies = state.layer, list[Transfer]()
         # Where every missing expert must be copied, one slot always stays with the layer at hand.
         spare = sum(free_ns is not None for free_ns in self._slot_free_ns) - (not self._host_computes)
         for ahead, expert in decision.prefetch[: max(0, spare)]:
             start_ns = max(self._link_ns, gate_ns, self._first_free()[0])
             if start_ns >= next_gate_ns:
                 break
+            over_ns = start_ns + self._costs.copy_ns(layer + ahead) - next_gate_ns
+            if over_ns > 0 and not self._worth(state, decision, ahead, expert, over_ns, copies):
+                break
             copies.append(self._copy(layer + ahead, expert, layer, gate_ns))
         return tuple(copies)
+
+    def _worth(
+        self,
+        state: GateState,
+        decision: GateDecision,
+        ahead: int,
+        expert: int,
+        over_ns: int,
+        copies: list[Transfer],
+    ) -> bool:
+        """Whether to start a copy that ends ``over_ns`` after the next gate."""
+        if decision.value_ns is None or not self._host_computes:
+            return True
+        following = state.layer + 1
+        future, there = state.future[0], state.future[0].held.copy()
+        there[[copy.expert for copy in copies if copy.layer == following]] = True
+        return worth_overlap(
+            future.cpu_ns,
+            future.gpu_ns,
+            future.probability,
+            there,
+            expert if ahead == 1 else -1,
+            future.copy_ns,
+            over_ns,
+            sum(self._costs.copy_ns(copy.layer) for copy in copies if copy.layer > following),
+            decision.value_ns,
+            state.future[min(1, len(state.future) - 1)].copy_ns,
+        )
 
     def _first_free(self) -> tuple[int, int]:
         """When the first slot is free, and which."""

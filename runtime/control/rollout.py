@@ -10,9 +10,10 @@ import numpy as np
 from prescope.formulation import Instance, LayerPlan, Plan, PlanInfo, Transfer
 from prescope.formulation.arrays import instance_arrays
 from prescope.formulation.demand import FloatArray, IntArray
-from prescope.runtime.control.compiled_step import run_gate
+from prescope.runtime.control.guarded_gate import run_gate
 from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, Site, StepState, new_state
 from prescope.runtime.control.twin import predicted_of
+from prescope.solver.online.guard import GuardMemory
 from prescope.solver.online.kernel import PolicyCode
 
 
@@ -119,7 +120,8 @@ def roll_out(
     """
     layers, experts = counts.shape
     ahead = _reach(code, min(site.lookahead, probabilities.shape[0]))
-    state = new_state(layers, experts, slots=slots, ahead=ahead, link_ready_ns=link_ready_ns)
+    memory = GuardMemory.fresh(ahead) if code.guard > 0.0 else None
+    state = new_state(layers, experts, slots=slots, ahead=ahead, link_ready_ns=link_ready_ns, memory=memory)
     gpu = np.full((layers, experts), -1, dtype=np.int64)
     cpu = np.full((layers, experts), -1, dtype=np.int64)
     ends = np.zeros(layers, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""A running step as one object, so that a call of compiled code is handed one thing instead of forty arrays."""
+"""A running step as one object: compiled code is handed one thing instead of forty arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numba import types
 from numba.experimental import structref
 
 from prescope.formulation.demand import IntArray
-from prescope.runtime.control.compiled_step import run_gate
+from prescope.runtime.control.guarded_gate import run_gate
 from prescope.runtime.control.step_state import Site, StepState
 from prescope.solver.online.kernel import PolicyCode
 
@@ -27,7 +27,7 @@ class Running(structref.StructRefProxy):  # type: ignore[misc]
     Parameters
     ----------
     site, state, code
-        As for `prescope.runtime.control.compiled_step.run_gate`.
+        As for `prescope.runtime.control.guarded_gate.run_gate`.
     """
 
     def __new__(cls, site: Site, state: StepState, code: PolicyCode) -> Any:
@@ -40,5 +40,5 @@ structref.define_proxy(Running, _RunningType, ["site", "state", "code"])
 
 @numba.njit(cache=True)
 def run_running_gate(running: Running, layer: int, counts: IntArray, ahead: int) -> None:
-    """Decide a gate as `prescope.runtime.control.compiled_step.run_gate` does."""
+    """Decide a gate as `prescope.runtime.control.guarded_gate.run_gate` does."""
     run_gate(running.site, running.state, layer, counts, ahead, running.code)

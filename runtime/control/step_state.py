@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from prescope.formulation.demand import FloatArray, IntArray
+from prescope.solver.online.guard import GuardMemory
 from prescope.solver.online.kernel import Answer, Coming, new_answer
+from prescope.solver.online.recalibrate import Calibration, new_calibration
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -49,6 +51,17 @@ class Site(NamedTuple):
     tokens: int
 
 
+class Shadow(NamedTuple):
+    """Another course of a step; fields as of `StepState`."""
+
+    clock: IntArray
+    slot_free_ns: IntArray
+    slot_of: IntArray
+    arrival_ns: IntArray
+    copies: IntArray
+    counters: IntArray
+
+
 class StepState(NamedTuple):
     """What a step has come to; changed in place.
 
@@ -68,11 +81,13 @@ class StepState(NamedTuple):
         The last gate's experts in order, and its wishes.
     coming
         Costs of the coming layers as last expected, ``[lookahead, E]`` and ``[lookahead]``.
-    promise_ns
-        Host time that bringing each wished expert was expected to save when it was last wished or issued, 0
-        where it was not; float64 ``[L, E]``.
+    shadow
+        What the step would have come to with prefetch; only while prefetch rests.
+    calibration
+        What was said of coming layers, and what came of it.
     trust_ns
-        What wishes promised and what came of it, both fading; float64 ``[2]``. It outlives the step.
+        What prefetch has gained, see `prescope.runtime.control.guarded_gate`; float64 ``[4]``. It outlives
+        the step, as the sums of the calibration do.
     """
 
     clock: IntArray
@@ -83,7 +98,8 @@ class StepState(NamedTuple):
     counters: IntArray
     answer: Answer
     coming: Coming
-    promise_ns: FloatArray
+    shadow: Shadow
+    calibration: Calibration
     trust_ns: FloatArray
 
 
@@ -94,19 +110,14 @@ def new_state(
     slots: int,
     ahead: int,
     link_ready_ns: int = 0,
-    trust_ns: FloatArray | None = None,
+    memory: GuardMemory | None = None,
 ) -> StepState:
     """State at the start of a step with room for forecasts of ``ahead`` layers."""
-    clock = np.zeros(3, dtype=np.int64)
-    clock[LINK] = link_ready_ns
-    shape = (layers, experts)
+    # Without a guard nobody looks at the shadow and the calibration.
+    guarded, memory = memory is not None, memory or GuardMemory.fresh(ahead)
+    course = _course(layers, experts, slots, link_ready_ns)
     return StepState(
-        clock=clock,
-        slot_free_ns=np.zeros(slots, dtype=np.int64),
-        slot_of=np.full(shape, NEVER, dtype=np.int64),
-        arrival_ns=np.full(shape, NEVER, dtype=np.int64),
-        copies=np.zeros((layers * experts, 4), dtype=np.int64),
-        counters=np.zeros(3, dtype=np.int64),
+        **course._asdict(),
         answer=new_answer(ahead, experts, slots=slots),
         coming=Coming(
             cpu_ns=np.zeros((ahead, experts)),
@@ -116,6 +127,21 @@ def new_state(
             dense_ns=np.zeros(ahead, dtype=np.int64),
             copy_ns=np.zeros(ahead, dtype=np.int64),
         ),
-        promise_ns=np.zeros(shape),
-        trust_ns=np.zeros(2) if trust_ns is None else trust_ns,
+        shadow=_course(layers if guarded else 0, experts, slots, link_ready_ns),
+        calibration=new_calibration(ahead if guarded else 0, experts, memory.sums),
+        trust_ns=memory.trust_ns,
+    )
+
+
+def _course(layers: int, experts: int, slots: int, link_ready_ns: int) -> Shadow:
+    shape = (layers, experts)
+    clock = np.zeros(3, dtype=np.int64)
+    clock[LINK] = link_ready_ns
+    return Shadow(
+        clock=clock,
+        slot_free_ns=np.zeros(slots, dtype=np.int64),
+        slot_of=np.full(shape, NEVER, dtype=np.int64),
+        arrival_ns=np.full(shape, NEVER, dtype=np.int64),
+        copies=np.zeros((layers * experts, 4), dtype=np.int64),
+        counters=np.zeros(3, dtype=np.int64),
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from prescope.formulation.demand import FloatArray, IntArray
+from prescope.formulation.demand import IntArray
+from prescope.solver.online.guard import GuardMemory
 from prescope.solver.online.kernel import Coming, Gate, PolicyCode, decide, new_answer
 from prescope.solver.online.state import GateDecision, GateState, LayerForecast
 
@@ -14,8 +15,8 @@ LAYERS_AHEAD = 12
 SPREAD = 0.5
 """Share of independent variance; experts of a layer are not independent: each token takes a fixed number."""
 
-GUARD = 0.6
-"""Least share of promises kept at which the policy by name prefetches."""
+GUARD = 0.01
+"""Share of the time that prefetch may lose, over the latest gates, before the policy by name rests it."""
 
 
 class ExpectedPolicy:
@@ -33,22 +34,33 @@ class ExpectedPolicy:
         Share of the experts' independent variance that the expected maximum of host and device takes into
         account; 0 takes the maximum of the expectations.
     guard
-        Prefetch rests while its promises are kept to less than this share, and is taken up again when they
-        are kept; 0 is no guard. It looks back over the latest gates, of earlier steps too; only the compiled
+        Prefetch rests while it loses more than this share of the time against the same gates without it, and
+        is taken up again when it would gain as much; forecasts are corrected by what came of earlier ones.
+        0 is no guard. It looks back over the latest gates, of earlier steps too (`memory`); only the compiled
         control keeps it.
+    waits
+        Whether a copy that would run into the next gate is started only where that is worth what the copies
+        of that gate would have to wait (`prescope.solver.online.overlap`).
     """
 
     name = "expected"
 
-    def __init__(self, *, ahead: int = LAYERS_AHEAD, spread: float = SPREAD, guard: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        ahead: int = LAYERS_AHEAD,
+        spread: float = SPREAD,
+        guard: float = 0.0,
+        waits: bool = True,
+    ) -> None:
         if ahead < 1:
             raise ValueError(f"expected ahead >= 1, got {ahead}")
         if not 0.0 <= spread <= 1.0:
             raise ValueError(f"expected spread in [0, 1], got {spread}")
         if not 0.0 <= guard < 1.0:
             raise ValueError(f"expected guard in [0, 1), got {guard}")
-        self.code = PolicyCode(ahead=ahead, copies=0, expected=True, spread=spread, guard=guard)
-        self.trust_ns: FloatArray = np.zeros(2)
+        self.code = PolicyCode(ahead=ahead, copies=0, expected=True, spread=spread, guard=guard, waits=waits)
+        self.memory = GuardMemory.fresh(ahead) if guard > 0.0 else None
 
     def horizon(self, lookahead: int) -> int:
         """How many layers ahead it uses; see `GatePolicy.horizon`."""
@@ -86,6 +98,7 @@ def decide_by(code: PolicyCode, state: GateState) -> GateDecision:
         prefetch=tuple(
             zip(answer.wish_ahead[:wishes].tolist(), answer.wish_expert[:wishes].tolist(), strict=True)
         ),
+        value_ns=answer.scratch.value[1] if code.waits and wishes else None,
     )
 
 

@@ -35,8 +35,11 @@ class PolicyCode(NamedTuple):
     spread
         Share of the experts' independent variance in its tables; 0 takes the maximum of expectations.
     guard
-        Prefetch rests while what was brought, or would have been, is worth less than this share of what the
-        forecasts promised; 0 trusts them always.
+        Prefetch rests while it loses more than this share of the time; 0 never rests. With a guard, forecasts
+        are corrected by what came of earlier ones.
+    waits
+        Whether a copy that would run into the next gate is started only where that is worth what the copies
+        of that gate would have to wait.
     """
 
     ahead: int
@@ -44,6 +47,7 @@ class PolicyCode(NamedTuple):
     expected: bool
     spread: float
     guard: float = 0.0
+    waits: bool = False
 
 
 class Gate(NamedTuple):
@@ -203,6 +207,29 @@ def decide(gate: Gate, coming: Coming, code: PolicyCode, answer: Answer) -> tupl
     lead_ns = end_ns[copies] - link_ns[copies]
     wishes = _wishes(coming, gate.free_slots, lead_ns, answer) if look else 0
     return gpu, cpu, wishes, copies
+
+
+@numba.njit(cache=True)
+def least_end(gate: Gate) -> int:
+    """How long a layer takes from its gate on when only its own end counts."""
+    every = not gate.host_computes
+    ready, late, missing = _sides(gate)
+    end_ns, _, _, _ = split_costs(
+        _of(gate.gpu_ns, ready),
+        _of(gate.cpu_ns, ready),
+        _of(gate.arrival_ns, late),
+        _of(gate.gpu_ns, late),
+        _of(gate.cpu_ns, late),
+        _of(gate.gpu_ns, missing),
+        _of(gate.cpu_ns, missing),
+        gate.copy_ns,
+        gate.link_free_ns,
+        gate.host_free_ns,
+        gate.usable_slots,
+        gate.host_computes,
+        every,
+    )
+    return end_ns[-1] if every else end_ns.min()
 
 
 @numba.njit(cache=True)

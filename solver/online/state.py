@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -94,9 +94,14 @@ class GateDecision:
     prefetch
         Wished copies ``(layers ahead, expert)`` in link order, 1 being the next layer. They are issued as
         far as the link gets before the next gate, which decides anew.
+    value_ns
+        What is still to come on entering the layer after the next, by whole copies that the link is ahead,
+        float64; with it a copy that would run into the next gate is started only where that is worth it.
+        ``None`` starts it always.
     """
 
     gpu: tuple[int, ...]
     cpu: tuple[int, ...]
     demand: tuple[int, ...] = ()
     prefetch: tuple[tuple[int, int], ...] = ()
+    value_ns: FloatArray | None = field(default=None, compare=False)
