@@ -163,6 +163,7 @@ def attach(
         host_computes=found.host_computes,
         residents=residents,
         slots=buffers,
+        background=backend != "sim",
     )
     settings = EngineSettings(
         policy=policy,

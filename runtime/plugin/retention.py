@@ -25,6 +25,7 @@ class _Setting(NamedTuple):
     start: FloatArray
     fixed_ns: float
     per_token_ns: float
+    background: bool
 
 
 def retentions() -> tuple[str, ...]:
@@ -41,6 +42,7 @@ def resolve_retention(
     host_computes: bool,
     residents: tuple[tuple[int, ...], ...],
     slots: int,
+    background: bool,
 ) -> Retention | None:
     """The residents of one step after another; ``None`` where nobody moves.
 
@@ -56,6 +58,8 @@ def resolve_retention(
         What an expert that is not resident costs.
     residents, slots
         As of `EngineSettings`.
+    background
+        Whether a rule that learns may do it in a thread; otherwise results do not depend on timing.
 
     Raises
     ------
@@ -69,7 +73,7 @@ def resolve_retention(
         # Without slots nothing ever comes in.
         if rule == "static" or not slots or not any(residents):
             return None
-        rule = _RULES[rule](_setting(shares, top_k, costs, host_computes))
+        rule = _RULES[rule](_setting(shares, top_k, costs, host_computes, background))
     _check_rule(rule)
     return Retention(rule, residents, experts=shares.shape[1])
 
@@ -82,17 +86,22 @@ def _check_rule(rule: GateRule) -> None:
         )
 
 
-def _setting(shares: FloatArray, top_k: int, costs: CostModel, host_computes: bool) -> _Setting:
+def _setting(
+    shares: FloatArray, top_k: int, costs: CostModel, host_computes: bool, background: bool
+) -> _Setting:
     start = shares * (top_k / shares.sum(axis=1, keepdims=True).clip(min=1e-12))
     if not host_computes:
-        return _Setting(start.clip(max=1.0), float(costs.copy_ns(0)), 0.0)
+        return _Setting(start.clip(max=1.0), float(costs.copy_ns(0)), 0.0, background)
     one_ns, two_ns = costs.cpu_ns(0, 1), costs.cpu_ns(0, 2)
-    return _Setting(start.clip(max=1.0), float(2 * one_ns - two_ns), float(two_ns - one_ns))
+    return _Setting(start.clip(max=1.0), float(2 * one_ns - two_ns), float(two_ns - one_ns), background)
 
 
 _RULES: dict[str, Callable[[_Setting], GateRule]] = {
     "learned": lambda known: GateLearned(
-        known.start, fixed_ns=known.fixed_ns, per_token_ns=known.per_token_ns
+        known.start,
+        fixed_ns=known.fixed_ns,
+        per_token_ns=known.per_token_ns,
+        background=known.background,
     ),
     "moving-average": lambda known: GateAverage(
         known.start, fixed_ns=known.fixed_ns, per_token_ns=known.per_token_ns

@@ -8,8 +8,9 @@ from logging import getLogger
 import numpy as np
 
 from prescope.formulation.demand import FloatArray, IntArray
-from prescope.solver.residency.gate_average import GateAverage
-from prescope.solver.residency.outlook_model import DECAYS, OutlookSettings, OutlookSums
+from prescope.solver.residency.learned import STATIC_FROM_TOKENS
+from prescope.solver.residency.outlook_model import DECAYS, OutlookSums
+from prescope.solver.residency.outlook_prior import average_prior
 from prescope.solver.residency.refit import Refit
 
 _LOG = getLogger(__name__)
@@ -26,11 +27,11 @@ class GateLearned:
     start
         As of `GateAverage`.
     sums
-        What the model was fitted from; ``None`` begins without a model.
+        What the model was fitted from, for example `fit_outlook`; ``None`` begins as a moving average.
     fixed_ns, per_token_ns
         As of `GateAverage`.
-    trusted_from
-        Counted steps from which the model is believed; a moving average serves before.
+    static_from
+        Tokens in a step from which nobody moves; ``None`` is 16 without ``sums`` and never with them.
     every
         Steps between two fits.
     background
@@ -46,24 +47,24 @@ class GateLearned:
         *,
         fixed_ns: float,
         per_token_ns: float,
-        trusted_from: int = 512,
-        every: int = 32,
+        static_from: int | None = None,
+        every: int = 16,
         background: bool = True,
     ) -> None:
         self._start = np.array(start, dtype=np.float64)
-        self._average = GateAverage(start, fixed_ns=fixed_ns, per_token_ns=per_token_ns)
+        self._chosen = self._start.sum(axis=1)
+        layers, experts = self._start.shape
+        known = average_prior(layers, experts) if sums is None else sums
+        self._static_from = STATIC_FROM_TOKENS if sums is None and static_from is None else static_from
         self._fixed_ns, self._per_token_ns = fixed_ns, per_token_ns
         # [layers, decays, experts]: one layer's inputs lie together.
         self._inputs = np.repeat(self._start[:, None], len(DECAYS), axis=1)
         self._rows = self._all_rows()
         self._use = self._start.copy()
         self._seen, self._single = 0, True
-        self._trusted_from = trusted_from
-        layers, experts = self._start.shape
-        known = sums or OutlookSums(layers, experts, OutlookSettings())
-        self._model = known.solve() if known.weight >= trusted_from else None
+        self._model = known.solve()
+        # It is told and asked by one thread, ours or its own.
         self._refit = Refit(known, every=every, background=False)
-        self._counted = known.weight
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="prescope-refit") if background else None
         self._waiting: list[Future[None]] = []
 
@@ -74,11 +75,10 @@ class GateLearned:
 
     def observe(self, layer: int, counts: IntArray, steps: float = 1.0) -> None:
         """See `GateRule.observe`; a step that counts as several moves the inputs and teaches nothing."""
-        self._average.observe(layer, counts, steps)
         total = int(counts.sum())
         if not total:
             return
-        self._use[layer] = counts * (self._start[layer].sum() / total)
+        self._use[layer] = counts * (self._chosen[layer] / total)
         for decay, average in zip(DECAYS, self._inputs[layer], strict=True):
             average += (1.0 - (1.0 - decay) ** steps) * (self._use[layer] - average)
         self._seen += 1
@@ -86,11 +86,12 @@ class GateLearned:
 
     def scores(self, layer: int, tokens: int) -> FloatArray | None:
         """See `GateRule.scores`."""
-        if self._model is None:
-            return self._average.scores(layer, tokens)
+        if self._static_from is not None and tokens >= self._static_from:
+            return None
         weights = self._model[layer]
         use = np.clip(self._inputs[layer].reshape(-1) @ weights[:-1] + weights[-1], 0.0, 1.0)
-        worth: FloatArray = self._fixed_ns * (1.0 - (1.0 - use) ** tokens) + self._per_token_ns * tokens * use
+        needed = 1.0 - (1.0 - use) ** tokens
+        worth: FloatArray = self._fixed_ns * needed + self._per_token_ns * tokens * use
         return worth
 
     def end_step(self) -> None:
@@ -99,9 +100,7 @@ class GateLearned:
             self._count(self._rows, self._use.copy())
         self._seen, self._single = 0, True
         self._rows = self._all_rows()
-        if self._counted >= self._trusted_from and self._refit.fits:
-            # After a fit there is always a newest one: what is given instead is not looked at.
-            self._model = self._refit.latest(self._start)
+        self._model = self._refit.latest(self._model)
 
     def close(self) -> None:
         """See `GateRule.close`; what is being counted is waited for."""
@@ -116,7 +115,6 @@ class GateLearned:
     def _count(self, rows: FloatArray, use: FloatArray) -> None:
         if self._pool is None:
             self._refit.observe(rows, use)
-            self._counted += 1
             return
         for done in [future for future in self._waiting if future.done()]:
             self._waiting.remove(done)
@@ -124,4 +122,3 @@ class GateLearned:
                 _LOG.warning("residents are kept by the model fitted before: %s", failure)
         if len(self._waiting) < _MOST_WAITING:
             self._waiting.append(self._pool.submit(self._refit.observe, rows, use))
-            self._counted += 1

@@ -134,6 +134,12 @@ class OutlookSums:
         found: FloatArray = np.linalg.solve(self._square + np.diag(penalty), self._product).astype(np.float64)
         return found
 
+    def believe(self, square: FloatArray, product: FloatArray) -> None:
+        """Count what nobody observed, as one step: summed squares ``[L, W, W]``, products ``[L, W, E]``."""
+        self._square = self._square + square
+        self._product = self._product + product
+        self.weight += 1.0
+
     def add(self, rows: FloatArray, futures: FloatArray) -> None:
         """Count steps with their known futures: ``[steps, layers, .]``, each with weight 1."""
         inputs = rows.transpose(1, 2, 0)
