@@ -113,7 +113,10 @@ def _alternative(found: ExpertExplanation, one: Alternative) -> str:
     if one.fixed_ns is not None:
         parts.append(f"with all else as it is {_change(one.fixed_ns, found.makespan_ns)}")
     if one.replanned_ns is not None:
-        parts.append(f"with all else planned anew {_change(one.replanned_ns, found.makespan_ns)}")
+        anew = _change(one.replanned_ns, found.makespan_ns)
+        if one.replanned_ns == found.makespan_ns != one.fixed_ns:
+            anew += ", as others make up for it"
+        parts.append(f"with all else planned anew {anew}")
     text = f"{doing}: {', '.join(parts)}."
     if one.bound_ns is not None and one.replanned_ns is not None:
         if one.bound_ns >= one.replanned_ns:

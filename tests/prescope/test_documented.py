@@ -26,6 +26,8 @@ PAGES = (
     "docs/benchmarking.md",
     "docs/doctor.md",
     "docs/placement.md",
+    "docs/explain.md",
+    "docs/whatif.md",
 )
 
 
