@@ -1,0 +1,277 @@
+"""`prescope bench` on horizons: pairs of rule and planner, their plans, checks and gains."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tiny_horizons import tiny_horizon, with_knowledge
+
+from prescope.bench import (
+    BenchSettings,
+    Kind,
+    RowStatus,
+    check_runs,
+    find_cases,
+    read_rows,
+    run_bench,
+    summarise,
+)
+from prescope.bench.best import update_library
+from prescope.bench.horizon_shares import gains, peers
+from prescope.bench.pairs import check_pair, gate_policy, looks_ahead, split_pair
+from prescope.bench.row_file import ROWS
+from prescope.bench.sweep import PLANS
+from prescope.formulation.horizon_evaluator import evaluate_horizon
+from prescope.instances import (
+    Bounds,
+    HorizonFile,
+    LibraryEntry,
+    Provenance,
+    list_library,
+    load_library_horizon,
+    load_library_horizon_plan,
+    read_horizon_plan,
+    verify_library,
+    write_horizon,
+    write_horizon_plan,
+    write_index,
+)
+from prescope.library_check import check_library
+from prescope.solver import Limits
+from prescope.solver.residency import horizon_bound
+from prescope.solver.residency.prove import BY_FLOWS
+
+PAIRS = ("static+dp-fast", "lru+dp-fast", "belady+dp-fast", "flow+dp-fast", "static+expected")
+SEEDS = (4, 13)
+
+
+def horizon_of(seed):
+    """A horizon with several steps, more experts than places, and a host that computes."""
+    horizon = with_knowledge(tiny_horizon(seed, 4, host=True))
+    sequence = tuple(horizon.demands[number % 4] for number in range(13))
+    return replace(horizon, name=f"tiny-{seed}", history=(sequence,) * 2)
+
+
+def write_files(folder: Path) -> list[str]:
+    paths = []
+    for seed in SEEDS:
+        path = folder / f"tiny-{seed}.json.gz"
+        write_horizon(path, HorizonFile(horizon=horizon_of(seed), provenance=Provenance(source="test")))
+        paths.append(str(path))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """Cases and the folder of a sweep over them."""
+    folder = tmp_path_factory.mktemp("sweep")
+    cases = find_cases(write_files(folder))
+    outcome = run_bench(cases, BenchSettings(methods=PAIRS), folder / "out")
+    return cases, folder / "out", outcome
+
+
+@pytest.fixture
+def mine(swept, tmp_path):
+    """A copy of the sweep that a test may spoil."""
+    cases, folder, _ = swept
+    shutil.copytree(folder, tmp_path / "out")
+    return cases, tmp_path / "out"
+
+
+def test_every_pair_has_a_row_that_its_plan_bears_out(swept):
+    cases, folder, outcome = swept
+    assert outcome.ran == len(outcome.rows) == len(PAIRS) * len(SEEDS)
+    horizons = {case.name: case.instance for case in cases}
+    for row in outcome.rows:
+        assert row.status in (RowStatus.OPTIMAL, RowStatus.FEASIBLE), row.error
+        horizon = horizons[row.instance]
+        schedule = evaluate_horizon(horizon, read_horizon_plan(folder / PLANS / row.plan).plan)
+        assert (row.makespan_ns, row.hits, row.uses, row.copied_bytes) == (
+            schedule.total_ns, schedule.hits, schedule.uses, schedule.copied_bytes
+        )  # fmt: skip
+        assert (row.steps, row.layers, row.experts) == (4, horizon.layers, horizon.experts)
+        assert row.lower_bound_ns == horizon_bound(horizon)[0] <= row.makespan_ns
+        assert row.kind is (Kind.REALISED if row.method == "static+expected" else Kind.PLANNED)
+    checked = check_runs(folder, cases)
+    assert (checked.checked, checked.faults, checked.trusted) == (len(outcome.rows), (), 0)
+
+
+def test_it_goes_on_where_it_was(mine):
+    cases, folder = mine
+    again = run_bench(cases, BenchSettings(methods=PAIRS), folder)
+    assert again.ran == 0
+    lines = (folder / ROWS).read_text().splitlines(keepends=True)
+    (folder / ROWS).write_text("".join(lines[:-2]) + lines[-1][:20])
+    assert run_bench(cases, BenchSettings(methods=PAIRS), folder).ran == 2
+    assert check_runs(folder, cases).faults == ()
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        ("makespan_ns", "as the row says"),
+        ("hits", "expected steps, hits, uses and copied bytes"),
+        ("lower_bound_ns", "expected at least the row's lower bound|that can be proved again"),
+        ("plan_sha256", "expected a plan with checksum"),
+    ],
+)
+def test_a_row_that_its_plan_does_not_bear_out_is_refused(mine, column, problem):
+    cases, folder = mine
+    first = read_rows(folder)[0]
+    value = str(getattr(first, column))
+    other = "0" * 64 if column == "plan_sha256" else str(int(value) + 1)
+    lines = (folder / ROWS).read_text().splitlines(keepends=True)
+    cells = lines[1].split(",")
+    cells[lines[0].split(",").index(column)] = other
+    if column == "lower_bound_ns":
+        # The gap follows the row's own bound: only proving the bound again shows the lie.
+        gap = (first.makespan_ns - int(other)) / int(other)
+        cells[lines[0].split(",").index("gap_to_bound")] = repr(gap)
+    (folder / ROWS).write_text("".join([lines[0], ",".join(cells), *lines[2:]]))
+    faults = check_runs(folder, cases).faults
+    assert [fault.instance for fault in faults] == [first.instance]
+    assert any(text in faults[0].problem for text in problem.split("|"))
+
+
+def test_a_plan_with_residents_from_nowhere_is_refused(mine):
+    cases, folder = mine
+    row = next(row for row in read_rows(folder) if row.method == "static+dp-fast")
+    case = next(case for case in cases if case.name == row.instance)
+    plan = read_horizon_plan(folder / PLANS / row.plan).plan
+    # Everybody resident at once: more than there are places, and never copied.
+    everybody = (tuple(range(case.instance.experts)),) * case.instance.layers
+    residents = (plan.residents[0], everybody, *plan.residents[2:])
+    digest = write_horizon_plan(folder / PLANS / row.plan, replace(plan, residents=residents), case.instance)
+    text = (folder / ROWS).read_text()
+    (folder / ROWS).write_text(text.replace(row.plan_sha256, digest))
+    (fault,) = check_runs(folder, cases).faults
+    assert "expected residents of step 1" in fault.problem
+
+
+def test_gains_are_measured_against_residents_that_never_move(swept):
+    _, _, outcome = swept
+    found = {group.method: group for group in summarise(outcome.rows)}
+    assert found["static+dp-fast"].offline_share in (0.0, None)
+    assert all(0 <= group.hit_rate <= 1 for group in found.values())
+    # Nothing of this planner knows all demand.
+    assert found["static+expected"].offline_share is None
+    rows = [row for row in outcome.rows if row.method.endswith("+dp-fast")]
+    offline = gains([row for row in rows if row.method.startswith(("belady", "flow"))], peers(rows))
+    assert offline is not None and offline.own_ns <= offline.offline_ns
+
+
+@pytest.mark.parametrize(
+    ("methods", "problem"),
+    [
+        (("dp",), "expected RULE\\+PLANNER such as static\\+dp-fast for the horizon tiny-4"),
+        (("magic+dp",), "expected a residency rule among"),
+        (("static+magic",), "expected a method among .*; or a gate policy"),
+        (("static+gate:magic",), "expected gate: with one of"),
+        (("static+",), "expected RULE\\+PLANNER"),
+    ],
+)
+def test_methods_that_do_not_fit_are_refused(tmp_path, methods, problem):
+    cases = find_cases(write_files(tmp_path))
+    with pytest.raises(ValueError, match=problem):
+        run_bench(cases, BenchSettings(methods=methods), tmp_path / "out")
+
+
+def test_a_pair_is_none_of_an_instance(tmp_path):
+    cases = find_cases(["mixtral-8x7b@a100-pcie4-b1-s0"])
+    with pytest.raises(ValueError, match="expected horizons for the method 'static\\+dp'"):
+        run_bench(cases, BenchSettings(methods=("static+dp",)), tmp_path / "out")
+
+
+def test_what_a_horizon_lacks_is_a_row_and_no_error(tmp_path):
+    bare = tiny_horizon(4, 3, host=True)
+    path = tmp_path / "bare.json"
+    write_horizon(path, HorizonFile(horizon=bare, provenance=Provenance(source="test")))
+    methods = ("learned+dp-fast", "static+expected", "static+dp-fast")
+    outcome = run_bench(find_cases([str(path)]), BenchSettings(methods=methods), tmp_path / "out")
+    learned, expected, static = outcome.rows
+    assert learned.status is expected.status is RowStatus.UNSUITABLE
+    assert "history" in learned.error and "predictions" in expected.error
+    assert static.status in (RowStatus.FEASIBLE, RowStatus.OPTIMAL)
+
+
+def test_names_of_pairs():
+    assert split_pair("learned+gate:dp") == ("learned", "gate:dp")
+    assert (
+        gate_policy("dp") is None and gate_policy("gate:dp") == "dp" and gate_policy("expected") == "expected"
+    )
+    assert looks_ahead("static+dp") and looks_ahead("belady+expected") and not looks_ahead("lru+expected")
+    check_pair("flow+gate:presched")
+
+
+@pytest.fixture
+def library(tmp_path):
+    """A library with one horizon whose best known plan is a weak one."""
+    root = tmp_path / "library"
+    (root / "rows").mkdir(parents=True)
+    horizon = horizon_of(SEEDS[1])
+    bound_ns = horizon_bound(horizon)[0]
+    bounds = Bounds(lower_bound_ns=bound_ns, lower_bound_by=BY_FLOWS)
+    file = HorizonFile(horizon=horizon, provenance=Provenance(source="test"), bounds=bounds)
+    sha256 = write_horizon(root / "rows" / f"{horizon.name}.json.gz", file)
+    from prescope.bench.pairs import plan_pair
+
+    plan, _ = plan_pair(horizon, "static+cpu-only", limits=Limits(), seed=0)
+    entry = LibraryEntry(
+        name=horizon.name,
+        set="rows",
+        path=f"rows/{horizon.name}.json.gz",
+        layers=horizon.layers,
+        experts=horizon.experts,
+        tokens=max(demand.batch_tokens for demand in horizon.demands),
+        slots=horizon.slots,
+        optimum_ns=None,
+        optimum_by=None,
+        lower_bound_ns=bound_ns,
+        lower_bound_by=BY_FLOWS,
+        best_ns=evaluate_horizon(horizon, plan).total_ns,
+        best_by=plan.method,
+        sha256=sha256,
+        plan_sha256=write_horizon_plan(root / "rows" / f"{horizon.name}.plan.json.gz", plan, horizon),
+        steps=horizon.steps,
+    )
+    write_index(root, [entry])
+    return root
+
+
+def test_a_better_plan_goes_into_the_library(library, tmp_path):
+    assert verify_library(library) == ()
+    (old,) = list_library(library)
+    cases = find_cases(["rows"], library=library)
+    settings = BenchSettings(methods=("static+dp-fast", "flow+dp-fast", "static+expected"))
+    outcome = run_bench(cases, settings, tmp_path / "out")
+    best_ns = min(row.makespan_ns for row in outcome.rows[:2])
+    assert best_ns < old.best_ns and outcome.rows[0].own_bound_ns is None
+    (improved,) = update_library(tmp_path / "out", library=library)
+    assert (improved.old_ns, improved.new_ns) == (old.best_ns, best_ns)
+    (new,) = list_library(library)
+    assert new.best_ns == best_ns and new.steps == 4
+    assert load_library_horizon_plan(new.name, library).plan.method == new.best_by
+    assert verify_library(library) == () and update_library(tmp_path / "out", library=library) == ()
+
+
+def test_the_library_proves_the_bounds_of_horizons_again(library):
+    (check,) = check_library(library)
+    assert (check.problem, check.proved_by) == (None, BY_FLOWS)
+    (entry,) = list_library(library)
+    file = load_library_horizon(entry.name, library)
+    higher = Bounds(lower_bound_ns=file.bounds.lower_bound_ns + 1, lower_bound_by=BY_FLOWS)
+    sha256 = write_horizon(library / entry.path, replace(file, bounds=higher))
+    write_index(library, [replace(entry, lower_bound_ns=higher.lower_bound_ns, sha256=sha256)])
+    assert verify_library(library) == ()
+    (check,) = check_library(library)
+    assert "expected to prove" in check.problem
+    (library / entry.plan_path).unlink()
+    (fault,) = verify_library(library)
+    assert "readable file" in fault.problem
+
+
+def test_an_index_of_instances_alone_has_no_steps():
+    index = json.loads((Path(__file__).resolve().parents[3] / "instances/library/index.json").read_text())
+    assert all(("steps" in entry) == (entry["set"] == "horizons") for entry in index["entries"])
