@@ -49,5 +49,5 @@ def routing_view(path: Path) -> View:
                 ),
             ),
         ),
-        maps=(LayerMap(name="popularity", about="an expert's share of its layer's load", values=shares),),
+        maps=(LayerMap(name="popularity", about="share of the tokens that chose an expert", values=shares),),
     )
