@@ -43,14 +43,15 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON (docs/json.md).")] = False,
 ) -> None:
     """See what was planned, what happened, and why: link, GPU and CPU over time, sums, layers, experts."""
-    from prescope.commands.output import console, print_json
+    from prescope.commands.output import console, counting, print_json, working
     from prescope.inspection import open_view
     from prescope.inspection.document import view_document
     from prescope.inspection.terminal import print_view
 
     if layer is not None and layers is not None:
         raise ValueError("expected --layer or --layers, got both")
-    view = open_view(file, instance=instance)
+    with working(f"opening {file}"):
+        view = open_view(file, instance=instance)
     shown = _shown(view, step)
     window = (layer, layer) if layer is not None else None if layers is None else _layers(layers)
     if window is not None:
@@ -69,7 +70,9 @@ def inspect(
     if html is not None:
         from prescope.page import write_page
 
-        write_page(view, html, start=0 if shown is None else view.steps.index(shown))
+        start = 0 if shown is None else view.steps.index(shown)
+        with counting("page: step") as progress:
+            write_page(view, html, start=start, progress=progress)
         written.append(f"{html} (open it in a browser)")
     if as_json:
         print_json(view_document(view, shown, window))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -50,3 +50,14 @@ def working(what: str) -> Iterator[None]:
         return
     with stderr.status(what):
         yield
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how far something has come, on a terminal only; to be called with what is done, and of how much."""
+    stderr = progress_console()
+    if not stderr.is_terminal:
+        yield lambda done, total: None
+        return
+    with stderr.status(what) as status:
+        yield lambda done, total: status.update(f"{what} {done} of {total}")
