@@ -54,7 +54,7 @@ def working(what: str) -> Iterator[None]:
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show how far something has come, on a terminal only; to be called with what is done, and of how much."""
+    """Show how far something has come, on a terminal only; called with what is done, and of how much."""
     stderr = progress_console()
     if not stderr.is_terminal:
         yield lambda done, total: None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from prescope.formulation import format_ns
@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 _LEAST_BAR = 8
 
 
-def bars(parts: Sequence[Part], *, width: int, colour: bool = False, falling: bool = False) -> Text:
+def bars(
+    parts: Sequence[Part],
+    *,
+    width: int,
+    colour: bool = False,
+    falling: bool = False,
+    styles: Mapping[str, str] | None = None,
+) -> Text:
     """Draw one line per part: name, length, share of the sum, bar.
 
     Parameters
@@ -27,6 +34,8 @@ def bars(parts: Sequence[Part], *, width: int, colour: bool = False, falling: bo
         Blocks instead of ``#``.
     falling
         Every bar begins where the one before ended: a waterfall.
+    styles
+        Of the bars by the names of their parts, where there are colours.
     """
     from rich.text import Text
 
@@ -47,6 +56,9 @@ def bars(parts: Sequence[Part], *, width: int, colour: bool = False, falling: bo
         share = f"{part.ns / total:.1%}" if total else "-"
         line = f"{part.name:<{names}}  {format_ns(part.ns):>{lengths}}  {share:>6}  "
         mark = "█" if colour else "#"
-        text.append(f"{line}{' ' * left}{(mark if part.ns >= 0 else '-') * columns}".rstrip() + "\n")
+        bar = (mark if part.ns >= 0 else "-") * columns
+        text.append((line + " " * left) if bar else line.rstrip())
+        text.append(bar, style=(styles or {}).get(part.name, "") if colour else "")
+        text.append("\n")
     text.append(f"{'':<{names}}  {format_ns(total):>{lengths}}  {'100 %' if total else '':>6}")
     return text

@@ -16,7 +16,7 @@ from prescope.inspection.spent import spent
 from prescope.inspection.units import readable, words
 from prescope.inspection.view import StepView, View, ViewKind, ViewTable
 from prescope.inspection.waterfall import waterfall
-from prescope.report.gantt import gantt
+from prescope.report.gantt import STYLES, gantt
 from prescope.report.origin import Origin
 from prescope.report.tables import pairs_table, plain_table
 
@@ -24,6 +24,18 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+# The bars of what the device did have the colours of the lanes.
+_STYLES = {
+    "dense": STYLES[Origin.DENSE],
+    "resident experts": STYLES[Origin.RESIDENT],
+    "prefetched experts": STYLES[Origin.PREFETCHED],
+    "late experts": STYLES[Origin.LATE],
+    "waiting for late prefetches": STYLES[Origin.LATE],
+    "fetched experts": STYLES[Origin.ON_DEMAND],
+    "waiting for copies on demand": STYLES[Origin.ON_DEMAND],
+    "waiting for the cpu": STYLES[Origin.HOST],
+    "waiting for predictions": STYLES[Origin.PREDICTION],
+}
 # Rows of a table that a screen holds.
 _MOST_ROWS = 24
 _SLOWEST_LAYERS = 8
@@ -118,7 +130,8 @@ def _step(out: Console, view: View, step: StepView, *, width: int, layers: tuple
     if layers is None:
         name = list(step.schedules)[-1]
         _heading(out, f"where the time went ({name})")
-        out.print(bars(spent(step.schedule), width=width, colour=colour), crop=False, soft_wrap=True)
+        drawing = bars(spent(step.schedule), width=width, colour=colour, styles=_STYLES)
+        out.print(drawing, crop=False, soft_wrap=True)
         falls = waterfall(step)
         if falls is not None:
             _heading(out, "above the least possible")
