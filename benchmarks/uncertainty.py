@@ -36,6 +36,7 @@ from prescope.instances import choose_residents, popularity
 from prescope.runtime.control.rollout import roll_out, site_of
 from prescope.runtime.control.twin import rounded_counts
 from prescope.solver import Limits, get_method
+from prescope.solver.online.expected import GUARD, LAYERS_AHEAD, ExpectedPolicy
 from prescope.solver.online.kernel import PolicyCode
 
 HERE = Path(__file__).parent
@@ -51,15 +52,17 @@ def _dp(ahead: int) -> PolicyCode:
     return PolicyCode(ahead=ahead, copies=0, expected=False, spread=0.0)
 
 
-def _expected(ahead: int, spread: float = 0.5) -> PolicyCode:
-    return PolicyCode(ahead=ahead, copies=0, expected=True, spread=spread)
+def _expected(ahead: int, **choices: Any) -> PolicyCode:
+    return ExpectedPolicy(ahead=ahead, **choices).code
 
 
 SOFT = {
     "presched": _dp(1),
     **{f"dp w={ahead}": _dp(ahead) for ahead in (2, 3, 4, 6)},
     **{f"expected w={ahead}": _expected(ahead) for ahead in (1, 2, 4, 6, 8, 12)},
-    "expected w=6, no spread": _expected(6, 0.0),
+    "expected w=12, no spread": _expected(12, spread=0.0),
+    "expected w=12, never waits": _expected(12, waits=False),
+    "expected by name: w=12 and the guard": _expected(LAYERS_AHEAD, guard=GUARD),
 }
 HARD = {"presched, hard": _dp(1), "dp w=2, hard": _dp(2), "dp w=4, hard": _dp(4), "dp w=6, hard": _dp(6)}
 

@@ -71,13 +71,32 @@ def split_of(trace: RoutingTrace) -> SequenceSplit:
     return SequenceSplit(train=tuple(order[:48]), validation=tuple(order[48:60]), test=tuple(order[60:]))
 
 
-def predictor_of(trace: RoutingTrace, folder: Path) -> RoutingOnlyModel:
-    """The trained routing-only predictor of a folder, trained into it where there is none."""
+def fresh_split_of(trace: RoutingTrace) -> SequenceSplit:
+    """The same sequences to choose on; those reported on have served no other table.
+
+    They are the first 28 of `split_of`'s training sequences; its test sequences are trained on.
+    """
+    old = split_of(trace)
+    return SequenceSplit(train=old.test + old.train[28:], validation=old.validation, test=old.train[:28])
+
+
+def predictor_of(trace: RoutingTrace, folder: Path, split: SequenceSplit | None = None) -> RoutingOnlyModel:
+    """The trained routing-only predictor of a folder, trained into it where there is none.
+
+    Raises
+    ------
+    ValueError
+        When the one in the folder was trained on other sequences.
+    """
+    split = split or split_of(trace)
     if (folder / "predictor.json").exists():
-        return load_routing_only(folder)
+        model = load_routing_only(folder)
+        if model.split != split:
+            raise ValueError(f"expected a predictor of the same split in {folder}, got another one's")
+        return model
     settings = RoutingOnlySettings(horizons=HORIZONS)
     model = train_routing_only(
-        trace, split_of(trace), settings, progress=lambda done, all_: print(f"training {done}/{all_}")
+        trace, split, settings, progress=lambda done, all_: print(f"training {done}/{all_}")
     )
     save_routing_only(folder, model)
     return model

@@ -74,6 +74,6 @@ def weigh(trust_ns: FloatArray, plain_ns: int, gain_ns: int, limit: float) -> bo
     if not resting:
         trust_ns[TOTAL] += gain_ns
     allowed_ns = limit * trust_ns[PLAIN]
-    rests = trust_ns[GAIN] < (allowed_ns if resting else -allowed_ns)
+    rests = bool(trust_ns[GAIN] < (allowed_ns if resting else -allowed_ns))
     trust_ns[RESTING] = 1.0 if rests else 0.0
     return rests

@@ -229,7 +229,7 @@ def least_end(gate: Gate) -> int:
         gate.host_computes,
         every,
     )
-    return end_ns[-1] if every else end_ns.min()
+    return int(end_ns[-1] if every else end_ns.min())
 
 
 @numba.njit(cache=True)
