@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from prescope.formulation import CostModel
+from prescope.formulation import CostModel, LinearTime, Link
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.formulation.forecast import Forecast
 from prescope.runtime.control.pool import RowPool
@@ -48,6 +47,15 @@ class Decode:
     probabilities: FloatArray
     expected_tokens: FloatArray
     tokens: int
+
+    def first(self, steps: int) -> Decode:
+        """The first steps alone."""
+        return Decode(
+            counts=self.counts[:steps],
+            probabilities=self.probabilities[:, :steps],
+            expected_tokens=self.expected_tokens[:, :steps],
+            tokens=self.tokens,
+        )
 
     def known(self) -> Decode:
         """The same steps with forecasts that are the truth."""
@@ -174,16 +182,40 @@ class LearnedDistance:
         return None
 
 
-def measured_costs(path: Path, *, layers: int) -> CostModel:
-    """Costs of a file of `prescope profile`, its second layer's for every layer."""
-    from prescope.instances import read_costs
+def quiet_machine_costs(layers: int) -> CostModel:
+    """Costs of a machine with 2 cores and a virtual disk: reads, one-token experts and dense parts measured.
 
-    found = read_costs(path).costs
+    The first three are those of ``results/disk_tier.md``; what each further token adds is assumed.
+    """
     return CostModel(
-        expert_bytes=(found.expert_bytes[0],) * layers,
-        link=found.link,
-        gpu=(found.gpu[0],),
-        cpu=(found.cpu[0],),
-        dense=(found.dense[min(1, len(found.dense) - 1)],),
-        source=found.source,
+        expert_bytes=(9_437_184,) * layers,
+        link=Link(bytes_per_s=1_865_000_000),
+        gpu=(LinearTime(fixed_ns=1_050_000, per_token_ns=50_000),),
+        cpu=(LinearTime(fixed_ns=0),),
+        dense=(LinearTime(fixed_ns=4_630_000, per_token_ns=290_000),),
+        source="measured for one token, see results/disk_tier.md",
     )
+
+
+def spoiled(decode: Decode, kind: str, seed: int) -> Decode:
+    """The same steps with a worse predictor; the kinds are those of ``guard.py``."""
+    chance, tokens = decode.probabilities, decode.expected_tokens
+    if kind == "good":
+        return decode
+    if kind == "wrong":
+        sure = np.random.default_rng(seed).random(chance.shape) < 0.3
+        chance = np.where(decode.counts > 0, 0.001, np.where(sure, 0.95, 0.01))
+        tokens = chance
+    elif kind == "late":
+        flat = decode.counts.reshape(-1, decode.counts.shape[-1])
+        before = np.roll(flat, 5, axis=0).reshape(decode.counts.shape)
+        chance = np.broadcast_to((before > 0) * 0.95, chance.shape).copy()
+        tokens = chance * np.maximum(before, 1)
+    elif kind == "shifted":
+        chance, tokens = np.roll(chance, 5, axis=-1), np.roll(tokens, 5, axis=-1)
+    elif kind == "uniform":
+        flat_chance = np.ones(chance.shape)
+        chance, tokens = (flat_chance * one.mean(-1, keepdims=True) for one in (chance, tokens))
+    else:
+        raise ValueError(f"expected a known kind of predictor, got {kind!r}")
+    return Decode(counts=decode.counts, probabilities=chance, expected_tokens=tokens, tokens=decode.tokens)

@@ -43,7 +43,7 @@ class ReadRules:
 PLAIN = ReadRules(least=0.3)
 
 # Chosen on validation sequences (benchmarks/disk_expected.py).
-EXPECTED = ReadRules(least=0.2, planned=True, spread=0.5, guard=0.5)
+EXPECTED = ReadRules(least=0.2, planned=True, spread=0.5, guard=0.1)
 
 
 def read_rules(policy: GatePolicy) -> ReadRules:
