@@ -37,7 +37,7 @@ def run(
         str,
         typer.Option(
             help="Comma-separated rules by which residents change from step to step: static (nobody moves), "
-            "moving-average, learned, lru, lfu."
+            "moving-average, learned, learned:TRACE (fitted to recorded routing), lru, lfu."
         ),
     ] = "static",
     clairvoyant: Annotated[

@@ -88,6 +88,11 @@ class Retention:
         scores = self._rule.scores(layer, self._tokens) if comers else None
         if scores is None:
             return ()
+        if scores.shape != counts.shape or not np.isfinite(scores).all():
+            raise ValueError(
+                f"expected {counts.shape[0]} finite scores from retention {self._rule.name!r}, got "
+                f"{scores.shape} or NaN"
+            )
         idle = np.flatnonzero(self._next[layer] & (counts == 0))
         # The best of those that come against the worst of those that go.
         comers.sort(key=lambda expert: (-scores[expert], expert))

@@ -18,6 +18,7 @@ from prescope.runtime.plugin.load.link import store_of
 from prescope.runtime.plugin.memory_tier import serve_from_memory
 from prescope.runtime.plugin.moe_layers import AttachError, check_supported, expert_bytes, moe_layers
 from prescope.runtime.plugin.placement import divide_budget, residents_of_budget
+from prescope.runtime.plugin.recording import gates_fingerprint
 from prescope.runtime.plugin.retention import resolve_retention
 from prescope.runtime.plugin.settings import EngineSettings
 from prescope.solver.residency import GateRule
@@ -80,7 +81,8 @@ def attach(
     retention
         Rule by which residents change from step to step, for experts in memory: what was brought in takes the
         place of a resident of its layer that is worth less, and nothing is copied for it.
-        ``"moving-average"``, ``"learned"``, ``"lru"``, ``"lfu"``, ``"static"`` (nobody moves), or a rule
+        ``"moving-average"``, ``"learned"``, ``"learned:TRACE"`` (fitted to recorded routing first), ``"lru"``,
+        ``"lfu"``, ``"static"`` (nobody moves), or a rule
         (`prescope.solver.residency.GateRule`); ``None`` is ``"moving-average"``, which leaves everybody in
         place from 16 sequences on.
     residency
@@ -164,6 +166,7 @@ def attach(
         residents=residents,
         slots=buffers,
         background=backend != "sim",
+        fingerprint=gates_fingerprint(layers),
     )
     settings = EngineSettings(
         policy=policy,

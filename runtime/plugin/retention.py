@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from prescope.formulation import CostModel
 from prescope.formulation.demand import FloatArray
+from prescope.instances import read_trace
 from prescope.runtime.control.retention import Retention
 from prescope.runtime.plugin.moe_layers import AttachError
 from prescope.solver.residency import (
@@ -15,7 +16,9 @@ from prescope.solver.residency import (
     GateRule,
     LeastFrequentlyUsed,
     LeastRecentlyUsed,
+    OutlookSums,
     StepwiseRule,
+    outlook_of_trace,
 )
 
 DEFAULT_RETENTION = "moving-average"
@@ -26,6 +29,7 @@ class _Setting(NamedTuple):
     fixed_ns: float
     per_token_ns: float
     background: bool
+    sums: OutlookSums | None
 
 
 def retentions() -> tuple[str, ...]:
@@ -43,13 +47,15 @@ def resolve_retention(
     residents: tuple[tuple[int, ...], ...],
     slots: int,
     background: bool,
+    fingerprint: str = "",
 ) -> Retention | None:
     """The residents of one step after another; ``None`` where nobody moves.
 
     Parameters
     ----------
     wanted
-        A name of `retentions`, a rule, or ``None`` for the default.
+        A name of `retentions`, ``"learned:TRACE"`` with a recorded routing trace to begin with, a rule, or
+        ``None`` for the default.
     shares
         Share of each expert, ``[layers, experts]``.
     top_k
@@ -60,20 +66,26 @@ def resolve_retention(
         As of `EngineSettings`.
     background
         Whether a rule that learns may do it in a thread; otherwise results do not depend on timing.
+    fingerprint
+        Of the model's gates; a trace of other gates is refused.
 
     Raises
     ------
     AttachError
-        When it is no rule.
+        When it is no rule, or the trace is none of this model.
     """
     rule = DEFAULT_RETENTION if wanted is None else wanted
     if isinstance(rule, str):
-        if rule not in retentions():
-            raise AttachError(f"expected a retention among {', '.join(retentions())}, got {rule!r}")
+        name, _, trace = rule.partition(":")
+        if name not in retentions() or (trace and name != "learned"):
+            raise AttachError(
+                f"expected a retention among {', '.join(retentions())} or learned:TRACE, got {rule!r}"
+            )
+        sums = _outlook(trace, shares.shape, fingerprint) if trace else None
         # Without slots nothing ever comes in.
         if rule == "static" or not slots or not any(residents):
             return None
-        rule = _RULES[rule](_setting(shares, top_k, costs, host_computes, background))
+        rule = _RULES[name](_setting(shares, top_k, costs, host_computes, background, sums))
     _check_rule(rule)
     return Retention(rule, residents, experts=shares.shape[1])
 
@@ -86,19 +98,43 @@ def _check_rule(rule: GateRule) -> None:
         )
 
 
+def _outlook(path: str, shape: tuple[int, ...], fingerprint: str) -> OutlookSums:
+    try:
+        trace = read_trace(path)
+        found = (trace.layers, trace.meta.experts)
+        if found != shape:
+            raise ValueError(
+                f"expected {shape[0]} layers of {shape[1]} experts, got {found[0]} of {found[1]}"
+            )
+        if fingerprint and trace.meta.fingerprint not in ("", fingerprint):
+            raise ValueError(f"expected routing of gates {fingerprint}, got {trace.meta.fingerprint}")
+        return outlook_of_trace(trace)
+    except ValueError as error:
+        raise AttachError(
+            f"expected routing of this model to learn retention from in {path}: {error}"
+        ) from error
+
+
 def _setting(
-    shares: FloatArray, top_k: int, costs: CostModel, host_computes: bool, background: bool
+    shares: FloatArray,
+    top_k: int,
+    costs: CostModel,
+    host_computes: bool,
+    background: bool,
+    sums: OutlookSums | None,
 ) -> _Setting:
     start = shares * (top_k / shares.sum(axis=1, keepdims=True).clip(min=1e-12))
     if not host_computes:
-        return _Setting(start.clip(max=1.0), float(costs.copy_ns(0)), 0.0, background)
+        return _Setting(start.clip(max=1.0), float(costs.copy_ns(0)), 0.0, background, sums)
     one_ns, two_ns = costs.cpu_ns(0, 1), costs.cpu_ns(0, 2)
-    return _Setting(start.clip(max=1.0), float(2 * one_ns - two_ns), float(two_ns - one_ns), background)
+    fixed_ns, per_token_ns = float(2 * one_ns - two_ns), float(two_ns - one_ns)
+    return _Setting(start.clip(max=1.0), fixed_ns, per_token_ns, background, sums)
 
 
 _RULES: dict[str, Callable[[_Setting], GateRule]] = {
     "learned": lambda known: GateLearned(
         known.start,
+        known.sums,
         fixed_ns=known.fixed_ns,
         per_token_ns=known.per_token_ns,
         background=known.background,

@@ -23,6 +23,7 @@ from prescope.solver.residency.rules import (
 )
 from prescope.solver.residency.run import StepPlanner, run_horizon
 from prescope.solver.residency.setting import RuleSetting, rule_setting
+from prescope.solver.residency.trace_outlook import outlook_of_trace
 
 __all__ = [
     "Belady",
@@ -52,6 +53,7 @@ __all__ = [
     "horizon_bound",
     "offline_trials",
     "plan_horizon",
+    "outlook_of_trace",
     "prefers_average",
     "residency_rules",
     "rule_setting",

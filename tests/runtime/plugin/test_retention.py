@@ -9,6 +9,7 @@ from tiny_models import FAMILY_NAMES, prompts, random_model
 
 from prescope.formulation.horizon import Horizon, HorizonPlan
 from prescope.formulation.horizon_evaluator import evaluate_horizon
+from prescope.instances import write_trace
 from prescope.predictor import Oracle
 from prescope.runtime.backends.cpu import CpuOptions
 from prescope.runtime.plugin import AttachError, attach, expert_bytes, moe_layers
@@ -197,10 +198,51 @@ def test_what_was_forecast_is_kept_with_the_step():
 
 @pytest.mark.parametrize(
     ("retention", "message"),
-    [("magic", "expected a retention among static, "), (3, "expected a retention rule, got int without name")],
+    [("magic", "expected a retention among static, "), (3, "a retention rule, got int without name")],
 )
 def test_what_is_no_retention_is_refused(retention, message):
     model = random_model()
     with pytest.raises(AttachError, match=message):
         engine(model, experts=8, retention=retention)
     assert not moe_layers(model)[0].experts.gate_up_proj.is_meta
+
+
+def test_a_learned_rule_begins_with_recorded_routing_of_the_same_gates(tmp_path):
+    model, other = random_model(layers=3, experts=8), random_model(layers=3, experts=8)
+    moe_layers(other)[0].router.weight.data.mul_(-1.0)
+    path = str(tmp_path / "routing.npz")
+    with engine(model, record=True) as served:
+        generated(model, prompts(2, 12, padded=False), tokens=20)
+        write_trace(path, served.routing())
+    with engine(model, retention=f"learned:{path}", policy="on-demand") as served:
+        generated(model, prompts(1, 3, padded=False), tokens=12)
+        assert served.report().residency == "learned"
+        assert served.report().totals().exchanges
+    with pytest.raises(AttachError, match="expected routing of gates"):
+        engine(other, retention=f"learned:{path}")
+    with pytest.raises(AttachError, match="expected 2 layers of 8 experts, got 3 of 8"):
+        engine(random_model(layers=2, experts=8), retention=f"learned:{path}")
+    with pytest.raises(AttachError, match="of this model to learn retention from in nowhere"):
+        engine(model, retention="learned:nowhere.npz")
+    with pytest.raises(AttachError, match="or learned:TRACE"):
+        engine(model, retention=f"lru:{path}")
+    with engine(model, record=True) as served:
+        generated(model, prompts(1, 3, padded=False), tokens=2)
+        write_trace(path, served.routing())
+    with pytest.raises(AttachError, match="a sequence of at least 12 tokens"):
+        engine(model, retention=f"learned:{path}")
+
+
+def test_a_rule_that_says_nonsense_is_named():
+    class Nonsense(GateLearned):
+        name = "nonsense"
+
+        def scores(self, layer, tokens):
+            return np.full(8, np.nan)
+
+    model = random_model(layers=3, experts=8)
+    rule = Nonsense(np.full((3, 8), 0.25), fixed_ns=1.0, per_token_ns=1.0)
+    with engine(model, policy="on-demand", retention=rule):
+        with pytest.raises(ValueError, match="finite scores from retention 'nonsense'"):
+            generated(model, prompts(1, 3, padded=False))
+    assert torch.isfinite(model(**prompts(1, 3)).logits).all()
