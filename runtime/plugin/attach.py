@@ -81,8 +81,8 @@ def attach(
     retention
         Rule by which residents change from step to step, for experts in memory: what was brought in takes the
         place of a resident of its layer that is worth less, and nothing is copied for it.
-        ``"moving-average"``, ``"learned"``, ``"learned:TRACE"`` (fitted to recorded routing first), ``"lru"``,
-        ``"lfu"``, ``"static"`` (nobody moves), or a rule
+        ``"moving-average"``, ``"learned"``, ``"learned:TRACE"`` (fitted to recorded routing first),
+        ``"lru"``, ``"lfu"``, ``"static"`` (nobody moves), or a rule
         (`prescope.solver.residency.GateRule`); ``None`` is ``"moving-average"``, which leaves everybody in
         place from 16 sequences on.
     residency

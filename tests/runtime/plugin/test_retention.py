@@ -168,9 +168,7 @@ def test_a_rule_of_ones_own_and_a_deterministic_learned_one():
     model = random_model(layers=3, experts=8)
     made = []
     for _ in range(2):
-        rule = GateLearned(
-            np.full((3, 8), 0.25), fixed_ns=10.0, per_token_ns=1.0, every=4, background=False
-        )
+        rule = GateLearned(np.full((3, 8), 0.25), fixed_ns=10.0, per_token_ns=1.0, every=4, background=False)
         with engine(model, policy="on-demand", retention=rule) as served:
             generated(model, prompts(1, 3, padded=False), tokens=30)
             made.append([record.exchanges for record in served.records])
