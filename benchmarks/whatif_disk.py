@@ -4,10 +4,10 @@
     python -m benchmarks.whatif_disk --quick    # a model of a tenth of the size, for trying out
 
 A cut Qwen3-MoE of random weights is written, the machine measured for it (as `prescope profile` does), and
-its routing recorded in one run with all experts in memory. That run also tells the predictor's recall, and
-what costs leave out (deciding, calling): the difference between its measured and its simulated steps is added
-to every layer. Then `prescope.whatif.simulate` says what each smaller memory will do, and the memory is
-tried: same tokens, same policy. Rows of ``benchmarks/results/whatif_disk.csv`` that are there already are
+one run recorded with memory for 15 % of the experts: its routing, the predictor's recall, and the pace at
+which reads, experts and the rest really went (`prescope.whatif.pace_of`). From that alone
+`prescope.whatif.simulate` says what 10, 25 and 50 % will do; then they are tried: same tokens, same policy.
+Rows of ``benchmarks/results/whatif_disk.csv`` that are there already are
 kept, unless ``--fresh``.
 """
 
@@ -28,15 +28,15 @@ import numpy as np
 
 from benchmarks.disk_routing import Array
 from benchmarks.disk_speed import rail_gb_s
-from prescope.formulation import Tier
-from prescope.whatif import Machine, Point, simulate
+from prescope.formulation import CostModel, Tier
+from prescope.whatif import Machine, Point, costs_at_pace, pace_of, simulate
 
 FIELDS = (
-    "batch", "memory_percent", "round", "steps", "predicted_tokens_per_s", "without_overhead_tokens_per_s",
+    "batch", "memory_percent", "round", "steps", "predicted_tokens_per_s", "by_profile_tokens_per_s",
     "measured_tokens_per_s", "deviation", "predicted_p99_ms", "measured_p99_ms", "recall",
-    "overhead_us_per_layer", "profiled_gb_s", "rail_gb_s",
+    "pace_dense", "pace_gpu", "pace_copy", "overhead_us_per_layer", "profiled_gb_s", "rail_gb_s",
 )  # fmt: skip
-PERCENTS = (10, 25, 50)
+NOW, PERCENTS = 15, (10, 25, 50)
 # Steps that count and steps before them, per batch.
 STEPS = {1: (72, 24), 4: (40, 12)}
 # What `simulate` imagines of experts on disk.
@@ -100,11 +100,11 @@ def new_lines(work: Path, options: Any, lines: list[dict[str, Any]], say: Any) -
         return
     import torch
 
-    from benchmarks.disk_tier import costs_of
+    from benchmarks.disk_prepare import costs_of
     from prescope.runtime.plugin.load import load
 
     folder = model_folder(work, quick=options.quick, say=say)
-    costs = costs_of(folder, work / f"{folder.name}-costs.json", options, say)
+    costs = costs_of(folder, work / f"{folder.name}-costs.json", say, quick=options.quick)
     torch.set_num_threads(costs.provenance.threads or 1)
     loaded = load(folder, "1GiB", costs=costs)
     loaded.engine.detach()
@@ -130,7 +130,7 @@ def model_folder(work: Path, *, quick: bool, say: Any) -> Path:
 
 
 class Base:
-    """One run with all experts in memory: the routing, the predictor's recall, and what costs leave out.
+    """The recorded run: routing, the predictor's recall, and how fast everything really was.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Base:
     """
 
     def __init__(self, loaded: Any, costs: Any, batch: int, say: Any) -> None:
-        from benchmarks.disk_tier import groups_of, streams
+        from benchmarks.disk_prepare import groups_of, streams
 
         self._model, self._store, self._costs = loaded.model, loaded.store, costs
         self._batch, self._say = batch, say
@@ -153,24 +153,28 @@ class Base:
         self._groups = groups_of(streams(), batch, self._steps + self._warm)
         # The engine's own guess where nobody tells it the popularity.
         self._shares = np.full((self._store.layers, self._store.experts), 4 / self._store.experts)
-        self._machine = Machine(name=costs.name, costs=costs.costs, tier=Tier.DISK, host_computes=False)
-        say(f"batch {batch}: all experts in memory")
+        say(f"batch {batch}: the run that is recorded")
         self._predictor = Remembering(self._model, self._shares)
-        times, self._counts = self._run(self._store.size_bytes)
+        times, self._counts, records = self._run(self._store.size_bytes * NOW // 100)
         self._recall = recall_of(self._predictor.said, self._counts)
-        simulated = self._simulated(self._store.size_bytes, 0)
-        more_ns = float(np.median(times)) - float(np.median(simulated))
-        self._overhead_ns = max(0, round(more_ns / self._store.layers))
+        executed = [(record.instance, record.trace.schedule) for record in records[self._warm :]]
+        self._pace = pace_of(executed)
+        self._costs_as_run = costs_at_pace(costs.costs, self._pace)
+        # The embedding, the head and what else is outside of the layers.
+        outside_ns = float(np.mean(times)) - float(np.mean([one.makespan_ns for _, one in executed]))
+        self._overhead_ns = max(0, round(outside_ns / self._store.layers))
+        again = self._simulated(NOW, self._costs_as_run, self._overhead_ns)
         say(
-            f"batch {batch}: recall {self._recall:.3f}, a step takes {np.median(times) / 1e6:.1f} ms, "
-            f"simulated {np.median(simulated) / 1e6:.1f} ms"
+            f"batch {batch}: recall {self._recall:.3f}, {self._pace}, {self._overhead_ns / 1e3:.0f} us "
+            f"a layer outside; a step takes {np.mean(times) / 1e6:.1f} ms, "
+            f"simulated {again.mean() / 1e6:.1f} ms"
         )
 
     def line(self, percent: int, round_number: int) -> dict[str, Any]:
         """Predict a memory, then measure it."""
         budget = self._store.size_bytes * percent // 100
-        predicted = self._simulated(budget, self._overhead_ns)
-        bare = self._simulated(budget, 0)
+        predicted = self._simulated(percent, self._costs_as_run, self._overhead_ns)
+        profiled = self._simulated(percent, self._costs.costs, 0)
         speed = rail_gb_s(self._store)
         measured = np.array(self._run(budget)[0])
 
@@ -185,33 +189,37 @@ class Base:
         copy_ns = self._costs.costs.copy_ns(0)
         values = (
             self._batch, percent, round_number, len(measured), round(tokens_per_s(predicted), 4),
-            round(tokens_per_s(bare), 4), round(tokens_per_s(measured), 4), round(deviation, 4),
+            round(tokens_per_s(profiled), 4), round(tokens_per_s(measured), 4), round(deviation, 4),
             *(round(float(np.percentile(times, 99)) / 1e6, 2) for times in (predicted, measured)),
-            round(self._recall, 3), round(self._overhead_ns / 1e3, 1),
+            round(self._recall, 3),
+            *(round(value, 3) for value in (self._pace.dense, self._pace.gpu, self._pace.copy)),
+            round(self._overhead_ns / 1e3, 1),
             round(self._store.row_bytes(0) / copy_ns, 3), round(speed, 3),
         )  # fmt: skip
         return dict(zip(FIELDS, values, strict=True))
 
-    def _run(self, budget_bytes: int) -> tuple[list[int], Array]:
-        """Times of the steps that count, and the true tokens of all."""
+    def _run(self, budget_bytes: int) -> tuple[list[int], Array, Any]:
+        """Times of the steps that count; the true tokens and records of all."""
         from benchmarks.disk_steps import run_steps
         from prescope.runtime.plugin import attach
 
         with attach(
             self._model, budget_bytes, costs=self._costs, predictor=self._predictor, record=True, **OPTIONS
         ) as engine:
+            engine.keep_steps(self._steps + self._warm)
             times, _ = run_steps(self._model, self._groups, warm=self._warm)
-            return times, np.array(engine.step_counts())
+            return times, np.array(engine.step_counts()), engine.records
 
-    def _simulated(self, budget_bytes: int, overhead_ns: int) -> Array:
+    def _simulated(self, percent: int, costs: CostModel, overhead_ns: int) -> Array:
         point = Point(
-            memory_bytes=budget_bytes,
-            link_bytes_per_s=self._costs.costs.link.bytes_per_s,
+            memory_bytes=self._store.size_bytes * percent // 100,
+            link_bytes_per_s=costs.link.bytes_per_s,
             batch=self._batch,
             recall=self._recall,
         )
+        machine = Machine(name=costs.source, costs=costs, tier=Tier.DISK, host_computes=False)
         found = simulate(
-            self._machine, point, self._counts, self._shares, lookahead=LOOKAHEAD, overhead_ns=overhead_ns
+            machine, point, self._counts, self._shares, lookahead=LOOKAHEAD, overhead_ns=overhead_ns
         )
         return found.times_ns[self._warm :]
 
@@ -286,21 +294,23 @@ def markdown(lines: list[dict[str, Any]]) -> str:
     parts = [
         "# What-if against real disk-tier runs\n",
         "Made by `python -m benchmarks.whatif_disk` (do not edit). *Predicted*: simulated over the routing "
-        "and with the overhead of one measured run that had all experts in memory; *without overhead*: by "
-        "the profiled costs alone; *measured*: wall clock of the real run.\n",
+        f"and at the pace of one recorded run with {NOW} % of the experts in memory; *by profile*: by the "
+        "profiled costs alone; *measured*: wall clock of the real run. Pace: real over profiled time of the "
+        "recorded run.\n",
         f"{date.today().isoformat()}, {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f} at "
         "the end.\n",
-        "| batch | memory % | predicted tokens/s | without overhead | measured | deviation "
-        "| p99 ms, predicted | p99 ms, measured | recall | overhead, us/layer | read GB/s, profiled "
-        "| read GB/s, just before |",
-        "| ---: " * 12 + "|",
+        "| batch | memory % | predicted tokens/s | by profile | measured | deviation | p99 ms, predicted "
+        "| p99 ms, measured | recall | pace: dense | experts | reads | outside, us/layer "
+        "| read GB/s, profiled | read GB/s, just before |",
+        "| ---: " * 15 + "|",
     ]
     for line in lines:
         cells = [
             line["batch"], line["memory_percent"], line["predicted_tokens_per_s"],
-            line["without_overhead_tokens_per_s"], line["measured_tokens_per_s"],
+            line["by_profile_tokens_per_s"], line["measured_tokens_per_s"],
             f"{float(line['deviation']):+.1%}", line["predicted_p99_ms"], line["measured_p99_ms"],
-            line["recall"], line["overhead_us_per_layer"], line["profiled_gb_s"], line["rail_gb_s"],
+            line["recall"], line["pace_dense"], line["pace_gpu"], line["pace_copy"],
+            line["overhead_us_per_layer"], line["profiled_gb_s"], line["rail_gb_s"],
         ]  # fmt: skip
         parts.append("| " + " | ".join(str(cell) for cell in cells) + " |")
     return "\n".join(parts) + "\n"

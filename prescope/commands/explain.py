@@ -9,17 +9,21 @@ import typer
 
 if TYPE_CHECKING:
     from prescope.explain import ExpertExplanation, LayerExplanation, PlanExplanation
-    from prescope.formulation import Instance, Plan
 
 
 def explain(
-    plan: Annotated[Path, typer.Argument(help="A plan file; `prescope solve INSTANCE -o PLAN` writes one.")],
+    plan: Annotated[
+        Path, typer.Argument(help="A plan (`prescope solve -o`), a plan of steps in a row, or a recording.")
+    ],
     layer: Annotated[
         int | None, typer.Option(min=0, help="Explain this layer; by default the costliest ones.")
     ] = None,
     expert: Annotated[int | None, typer.Option(min=0, help="Explain where this expert of it runs.")] = None,
+    step: Annotated[
+        int | None, typer.Option(min=0, help="Of several steps this one; by default the slowest.")
+    ] = None,
     instance: Annotated[
-        str | None, typer.Option(help="The plan's instance: a file, or a name in the library.")
+        str | None, typer.Option(help="The plan's instance or horizon: a file, or a name in the library.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many of the costliest layers.")] = 5,
     prove: Annotated[
@@ -33,7 +37,6 @@ def explain(
 ) -> None:
     """Explain a plan: the decision, its alternatives and their cost, prices, and what would change it."""
     from prescope.commands.output import console, print_json, print_table, working
-    from prescope.commands.sources import instance_of
     from prescope.explain import (
         ExplainSettings,
         expert_sentences,
@@ -44,15 +47,20 @@ def explain(
         plan_sentences,
     )
     from prescope.explain.document import expert_document, layer_document, plan_document
-    from prescope.instances import read_plan
+    from prescope.inspection import open_view, step_of
 
     if expert is not None and layer is None:
         raise ValueError(f"expected --layer with --expert {expert}, got none")
-    file = read_plan(plan)
-    problem: Instance = instance_of(file, instance).instance
-    made: Plan = file.plan
+    view = open_view(plan, instance=instance)
+    one_of = step_of(view, step)
+    if one_of.instance is None or one_of.plan is None:
+        raise ValueError(
+            f"expected a plan or a recording, which say what was decided, got {view.kind.value} in {plan}"
+        )
+    problem, made = one_of.instance, one_of.plan
+    number = one_of.index if len(view.steps) > 1 else None
     settings = ExplainSettings(seed=seed, prove=prove, break_evens=break_evens)
-    head = {"plan": str(plan), "instance": problem.name, "method": made.info.method}
+    head = {"plan": str(plan), "step": number, "instance": problem.name, "method": made.info.method}
     out = console()
     with working(f"planning {problem.name} again and again"):
         if layer is None:
@@ -70,7 +78,8 @@ def explain(
     if as_json:
         print_json({"kind": kind, **head, **document})
         return
-    out.print(f"{problem.name}, planned by {made.info.method}", style="bold", markup=False)
+    which = problem.name if number is None else f"{problem.name}, step {number} of {plan}"
+    out.print(f"{which}, planned by {made.info.method}", style="bold", markup=False)
     for sentence in sentences:
         out.print(sentence, markup=False)
     out.print()

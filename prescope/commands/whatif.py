@@ -22,6 +22,10 @@ def whatif(
         str | None, typer.Option(help="Costs, 'model@machine'; by default those of the model.")
     ] = None,
     costs: Annotated[Path | None, typer.Option(help="Measured costs instead (`prescope profile`).")] = None,
+    as_run: Annotated[
+        Path | None,
+        typer.Option(help="A recording made with these costs: everything at the pace that it really had."),
+    ] = None,
     memory_now: Annotated[
         str, typer.Option(help="Expert memory as it is: 4GiB, or a share of all experts.")
     ] = "25%",
@@ -61,13 +65,15 @@ def whatif(
     """Replay recorded routing on machines that you do not have, in simulation, and say what they bring."""
     from prescope.commands.output import print_json
     from prescope.instances import read_trace
-    from prescope.whatif import Lever, WhatIfSettings, machine_of, run_whatif
+    from prescope.whatif import Lever, WhatIfSettings, machine_as_run, machine_of, run_whatif
     from prescope.whatif.document import whatif_document
     from prescope.whatif.files import write_files
     from prescope.whatif.store import open_store
 
     recorded = read_trace(trace)
     machine = machine_of(recorded, named=preset, costs=costs)
+    if as_run is not None:
+        machine = machine_as_run(machine, as_run)
     texts = {
         Lever.MEMORY: memory,
         Lever.LINK: link,

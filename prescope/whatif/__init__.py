@@ -1,9 +1,10 @@
 """What more memory, a faster link, a faster processor, a larger batch or a better predictor would bring."""
 
+from prescope.whatif.as_run import Pace, costs_at_pace, pace_of
 from prescope.whatif.batches import Material, draw_counts, material
 from prescope.whatif.forecast import degraded
 from prescope.whatif.knee import Knee, find_knee
-from prescope.whatif.machines import machine_of
+from prescope.whatif.machines import machine_as_run, machine_of
 from prescope.whatif.outcome import Outcome, Sweep, outcome_of
 from prescope.whatif.plots import draw_grid, draw_sweep
 from prescope.whatif.point import Lever, Machine, Point, costs_at
@@ -18,20 +19,24 @@ __all__ = [
     "Machine",
     "Material",
     "Outcome",
+    "Pace",
     "Point",
     "Steps",
     "Sweep",
     "WhatIf",
     "WhatIfSettings",
     "costs_at",
+    "costs_at_pace",
     "degraded",
     "draw_counts",
     "draw_grid",
     "draw_sweep",
     "find_knee",
+    "machine_as_run",
     "machine_of",
     "material",
     "outcome_of",
+    "pace_of",
     "run_whatif",
     "sentences",
     "simulate",

@@ -3,14 +3,50 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from prescope.formulation import preset
 from prescope.formulation.presets import model_names
-from prescope.instances import RoutingTrace, read_costs
+from prescope.instances import RoutingTrace, read_costs, read_recording
+from prescope.whatif.as_run import costs_at_pace, pace_of
 from prescope.whatif.point import Machine
 
 _MACHINE = "a100-pcie4"
 _LIKE = "qwen3-30b-a3b"
+
+
+def machine_as_run(machine: Machine, recording: str | os.PathLike[str]) -> Machine:
+    """The machine at the pace of a recording's decode steps, `prescope.whatif.pace_of`.
+
+    Parameters
+    ----------
+    machine
+        With the costs of the recorded run.
+    recording
+        A file of ``prescope generate --recording`` or ``prescope run --recording``.
+
+    Raises
+    ------
+    ValueError
+        When the recording has no executed decode steps, or of another number of layers.
+    """
+    steps = []
+    for step in read_recording(os.fspath(recording)).steps:
+        schedule = step.schedules.get("measured") or step.schedules.get("executed")
+        if schedule is not None and step.phase == "decode":
+            steps.append((step.instance, schedule))
+    # The first one warms up.
+    steps = steps[1:]
+    if not steps:
+        raise ValueError(
+            "expected a recording with at least 2 decode steps that were really executed, "
+            f"got fewer in {recording}"
+        )
+    if steps[0][0].layers != machine.costs.layers:
+        raise ValueError(
+            f"expected a recording of {machine.costs.layers} layers, got {steps[0][0].layers} in {recording}"
+        )
+    return replace(machine, costs=costs_at_pace(machine.costs, pace_of(steps)))
 
 
 def machine_of(

@@ -86,6 +86,7 @@ class CostlyLayerShape(LayerFactsShape):
 
 class Head(Strict):
     plan: str
+    step: int | None
     instance: str
     method: str
     makespan_ns: int

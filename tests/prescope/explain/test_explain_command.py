@@ -73,3 +73,24 @@ def test_refusals(
 ) -> None:
     capsys.readouterr()
     assert says in refusal("explain", plan_path, "--instance", instance_path, *words)
+
+
+def test_a_step_of_a_recording(answer: Answer, refusal: Callable[..., str], tmp_path: Path) -> None:
+    from prescope.formulation import evaluate
+    from prescope.instances import RecordedStep, Recording, synthetic_instance, write_recording
+    from prescope.solver import solve
+
+    steps = []
+    for seed in range(3):
+        instance = synthetic_instance("mixtral-8x7b", "a100-pcie4", 2, seed)
+        plan = solve(instance, method="dp-fast").plan
+        assert plan is not None
+        schedules = {"planned": evaluate(instance, plan)}
+        steps.append(RecordedStep(index=seed, instance=instance, plan=plan, schedules=schedules, tokens=2))
+    path = tmp_path / "run.json.gz"
+    write_recording(path, Recording(steps=tuple(steps)))
+    found = answer(ExplainPlan, "explain", path, "--step", "1")
+    assert (found.step, found.makespan_ns) == (1, steps[1].schedules["planned"].makespan_ns)
+    slowest = answer(ExplainPlan, "explain", path)
+    assert slowest.makespan_ns == max(step.schedules["planned"].makespan_ns for step in steps)
+    assert "expected --step in [0, 2], got 7" in refusal("explain", path, "--step", "7")
