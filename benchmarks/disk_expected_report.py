@@ -115,8 +115,8 @@ def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
         f"## Share of the clairvoyant gain, residency {SWEPT}\n",
         "Time saved against reading on demand, of what is saved with forecasts that are the truth (12 layers "
         "ahead, same residency rule); 10, 25 and 50 % of memory together; mean over seeds, and their "
-        "standard deviation. What plans with the truth is the same method and no bound, so a share may exceed 1. "
-        "Last column: the cell that is worst against reading on demand (negative: faster).\n",
+        "standard deviation. What plans with the truth is the same method and no bound: a share may exceed "
+        "1. Last column: the cell that is worst against reading on demand (negative: faster).\n",
         head[0].format("policy"),
         head[1],
     ]

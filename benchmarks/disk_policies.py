@@ -230,8 +230,8 @@ def markdown(lines: list[dict[str, Any]], notes: list[str]) -> str:
             ahead = "/".join(str(own[0][field]) for field in ("useful", "wasted", "late"))
             parts.append(
                 f"| {name} | {step_ms:.2f} | {saved} | {middle['planned_ms']:.2f} | "
-                f"{middle['deviation']:.1f} | {middle['deciding_ms']:.2f} | {middle['mb_per_token']:.2f} | {middle['hit_percent']:.1f} | "
-                f"{ahead} |"
+                f"{middle['deviation']:.1f} | {middle['deciding_ms']:.2f} | {middle['mb_per_token']:.2f} | "
+                f"{middle['hit_percent']:.1f} | {ahead} |"
             )
     deviations = sorted(float(line["deviation"]) for line in lines if line["model"] == "cut")
     if deviations:
