@@ -127,10 +127,11 @@ def _check(name: str, schedule: Schedule, instance: Instance) -> None:
         raise ValueError(
             f"expected {instance.layers} layers in the {name} schedule, got {len(schedule.layer_end_ns)}"
         )
+    layers, experts = instance.layers, instance.experts
     for task in schedule.tasks:
-        if not 0 <= task.layer < instance.layers or not 0 <= (task.expert or 0) < instance.experts:
+        if not 0 <= task.layer < layers or not 0 <= (task.expert or 0) < experts:
             raise ValueError(
-                f"expected tasks of {instance.layers} layers and {instance.experts} experts, "
+                f"expected tasks of {layers} layers and {experts} experts, "
                 f"got layer {task.layer} expert {task.expert} in the {name} schedule"
             )
         if task.end_ns < task.start_ns:

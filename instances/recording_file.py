@@ -27,6 +27,8 @@ from prescope.instances.recording import RecordedStep, Recording
 
 # Digits behind the point that a forecast keeps in a file.
 _DIGITS = 4
+_KINDS = {kind.value: kind for kind in TaskKind}
+_LANES = {lane.value: lane for lane in Lane}
 
 
 def read_recording(path: str | os.PathLike[str]) -> Recording:
@@ -38,7 +40,8 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
         When it is missing, truncated, altered, from a newer version, too large or against the schema; the
         message names the file, the field and the remedy.
     """
-    return read_json(path, schema.RecordingDocument, _understand, _express)
+    seen = _Seen()
+    return read_json(path, schema.RecordingDocument, seen.understand, seen.express)
 
 
 def write_recording(path: str | os.PathLike[str], recording: Recording) -> str:
@@ -54,7 +57,26 @@ def write_recording(path: str | os.PathLike[str], recording: Recording) -> str:
     OSError
         When the folder cannot be written to.
     """
-    return write_json(path, schema.RecordingDocument, recording, _understand, _express)
+    seen = _Seen()
+    return write_json(path, schema.RecordingDocument, recording, seen.understand, seen.express)
+
+
+class _Seen:
+    """Both ways between recordings and documents, each once: evaluating the steps is most of the work."""
+
+    def __init__(self) -> None:
+        self._document: schema.RecordingDocument | None = None
+
+    def understand(self, document: schema.RecordingDocument) -> Recording:
+        """The recording of a document."""
+        recording = _understand(document)
+        self._document = msgspec.structs.replace(document, sha256=digest(document))
+        return recording
+
+    def express(self, recording: Recording) -> schema.RecordingDocument:
+        """The document of a recording, with the checksum of what it holds."""
+        # What was understood is all in the document, whose checksum is taken anew.
+        return _express(recording) if self._document is None else self._document
 
 
 def _express(recording: Recording) -> schema.RecordingDocument:
@@ -216,8 +238,8 @@ def _schedule(record: schema.ScheduleRecord) -> Schedule:
     return Schedule(
         tasks=tuple(
             Task(
-                kind=TaskKind(task.kind),
-                lane=Lane(task.lane),
+                kind=_KINDS[task.kind],
+                lane=_LANES[task.lane],
                 layer=task.layer,
                 expert=task.expert,
                 slot=task.slot,
