@@ -12,7 +12,7 @@ guard's numbers were chosen on. What the file already has is kept; ``--fresh`` s
 - shifted: the experts are off by five
 - uniform: every expert of a layer gets the layer's mean
 - over-, under-confident: probabilities to the power 1/3 and 3
-- broken, then good; good, then broken: wrong until, or from, the middle of the run
+- broken, then good: wrong until the middle of the run
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from prescope.runtime.control.rollout import roll_out, site_of
 from prescope.solver.online.expected import GUARD, ExpectedPolicy
 from prescope.solver.online.kernel import PolicyCode
 
-TURNING = ("broken, then good", "good, then broken")
-KINDS = ("good", "wrong", "late", "shifted", "uniform", "over-confident", "under-confident", *TURNING)
+TURNING = "broken, then good"
+KINDS = ("good", "wrong", "late", "shifted", "uniform", "over-confident", "under-confident", TURNING)
 PLACE = ("expert_mb", "link_gb_s", "cpu_gb_s", "resident")
 FIELDS = ("split", "kind", "seed", "batch", *PLACE, "policy", "all_ns", "after_ns")
 FIRST = 20
@@ -94,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--trace", type=Path, default=TRACE)
     options.add_argument("--predictor", type=Path, default=HERE.parent / ".cache" / "guard_predictor")
     options.add_argument("--split", choices=("test", "validation"), default="test")
-    options.add_argument("--batches", nargs="+", type=int, default=(1, 4, 8, 32))
+    options.add_argument("--batches", nargs="+", type=int, default=(1, 8, 32))
     options.add_argument("--seeds", type=int, default=5)
     options.add_argument("--window", type=int, default=60, help="steps in a row")
     options.add_argument("--fresh", action="store_true", help="start over")
@@ -122,7 +122,7 @@ def judged(steps: Steps, seed: int, batch: int, shares: FloatArray, layers: int)
         for policy, code in POLICIES.items():
             for kind, (chance, tokens) in forecasts.items():
                 # Without prefetch, forecasts change nothing.
-                if policy == BASE and kind != KINDS[0]:
+                if policy == BASE and kind != "good":
                     continue
                 ends = roll_out(
                     site,
@@ -146,11 +146,12 @@ def spoiled(steps: Steps, kind: str, layers: int, seed: int) -> tuple[FloatArray
         sure = np.random.default_rng(seed).random(chance.shape) < 0.3
         chance = np.where(steps.counts > 0, 0.001, np.where(sure, 0.95, 0.01))
         return chance, chance
-    if kind in TURNING:
-        wrong = spoiled(steps, "wrong", layers, seed)
+    if kind == TURNING:
         half = chance.shape[1] // 2
-        parts = (wrong, (chance, tokens)) if kind == TURNING[0] else ((chance, tokens), wrong)
-        both = [np.concatenate([one[:, :half], two[:, half:]], 1) for one, two in zip(*parts, strict=True)]
+        wrong = spoiled(steps, "wrong", layers, seed)
+        both = [
+            np.concatenate([bad[:, :half], good[:, half:]], 1) for bad, good in zip(wrong, (chance, tokens))
+        ]
         return both[0], both[1]
     if kind == "late":
         before = np.roll(steps.counts, 5, axis=0)

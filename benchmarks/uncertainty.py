@@ -84,7 +84,9 @@ def main() -> int:
     )
     shares = popularity(trace, rows=rows)
     for seed, batch in product(range(options.seeds), options.batches):
-        if any((int(line["seed"]), int(line["batch"])) == (seed, batch) for line in lines):
+        here = [line for line in lines if (int(line["seed"]), int(line["batch"])) == (seed, batch)]
+        wanted = {BASE, CLAIRVOYANT, *SOFT, *HARD} - {line["policy"] for line in here}
+        if not wanted:
             continue
         steps = draw_steps(
             trace,
@@ -95,7 +97,7 @@ def main() -> int:
             windows=options.windows,
             window=options.window,
         )
-        for cell, policy, time_ns in times(steps, batch, shares, trace.layers):
+        for cell, policy, time_ns in times(steps, batch, shares, trace.layers, wanted):
             place = dict(zip(FIELDS[3:7], cell, strict=True))
             start = {"split": options.split, "seed": seed, "batch": batch}
             lines.append({**start, **place, "policy": policy, "time_ns": time_ns})
@@ -121,8 +123,10 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def times(steps: Steps, batch: int, shares: Any, layers: int) -> Iterator[tuple[tuple[float, ...], str, int]]:
-    """Time of all steps in every cell by every policy."""
+def times(
+    steps: Steps, batch: int, shares: Any, layers: int, wanted: set[str]
+) -> Iterator[tuple[tuple[float, ...], str, int]]:
+    """Time of all steps in every cell by every wanted policy."""
     total = len(steps.counts)
     hard = hardened(steps, batch)
     soft = steps.probabilities, steps.expected_tokens
@@ -138,12 +142,15 @@ def times(steps: Steps, batch: int, shares: Any, layers: int) -> Iterator[tuple[
             lookahead=total,
         )
         site = site_of(instance)
-        plan = get_method("dp-fast").plan(instance, limits=Limits(), seed=0, hint=None).plan
-        if plan is None:
-            raise RuntimeError("expected a clairvoyant plan, got none")
-        yield cell, CLAIRVOYANT, makespan_ns(instance, plan)
+        if CLAIRVOYANT in wanted:
+            plan = get_method("dp-fast").plan(instance, limits=Limits(), seed=0, hint=None).plan
+            if plan is None:
+                raise RuntimeError("expected a clairvoyant plan, got none")
+            yield cell, CLAIRVOYANT, makespan_ns(instance, plan)
         for policies, (chance, tokens) in ((({BASE: _dp(0)} | SOFT), soft), (HARD, hard)):
             for policy, code in policies.items():
+                if policy not in wanted:
+                    continue
                 rolled = roll_out(
                     site,
                     slots=SLOTS,

@@ -110,9 +110,12 @@ def recalibrate(
             chance = probability[row, expert]
             said[expert] = chance
             if chance > 0.0:
-                corrected = min(1.0, chance * scales[_band(chance)])
+                scale = scales[_band(chance)]
+                corrected = chance * scale
+                if corrected > 1.0:
+                    scale, corrected = 1.0 / chance, 1.0
                 probability[row, expert] = corrected
-                tokens[row, expert] *= corrected / chance
+                tokens[row, expert] *= scale
 
 
 @numba.njit(cache=True)
