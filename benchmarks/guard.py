@@ -149,10 +149,11 @@ def spoiled(steps: Steps, kind: str, layers: int, seed: int) -> tuple[FloatArray
     if kind == TURNING:
         half = chance.shape[1] // 2
         wrong = spoiled(steps, "wrong", layers, seed)
-        both = [
-            np.concatenate([bad[:, :half], good[:, half:]], 1) for bad, good in zip(wrong, (chance, tokens))
-        ]
-        return both[0], both[1]
+        turned, turned_tokens = (
+            np.concatenate([bad[:, :half], real[:, half:]], axis=1)
+            for bad, real in zip(wrong, (chance, tokens), strict=True)
+        )
+        return turned, turned_tokens
     if kind == "late":
         before = np.roll(steps.counts, 5, axis=0)
         stale = np.broadcast_to((before > 0) * 0.95, chance.shape).copy()
