@@ -173,9 +173,9 @@ def hardened(steps: Steps, batch: int) -> tuple[Any, Any]:
     return (counts > 0).astype(np.float64), counts
 
 
-def assumed_costs(size_mb: float, link: int, cpu: int, layers: int) -> CostModel:
+def assumed_costs(size_mb: float, link: int, cpu: int, layers: int, params: int = 24_900_000) -> CostModel:
     """Costs of the presets' A100 machine with another link, host and expert size."""
-    size, params = int(size_mb * 1e6), 24_900_000
+    size = int(size_mb * 1e6)
     return CostModel(
         expert_bytes=(size,) * layers,
         link=Link(bytes_per_s=link * 10**9, latency_ns=10_000),
