@@ -14,11 +14,13 @@ from prescope.inspection import (
     Part,
     StepView,
     View,
+    ViewKind,
     ViewTable,
     critical_path,
     spent,
     waterfall,
 )
+from prescope.page.charts import charts_of
 from prescope.page.document import (
     ChartPanel,
     DrawnSchedule,
@@ -79,9 +81,11 @@ def page_document(view: View, *, start: int = 0, progress: Progress | None = Non
     progress
         Told how many steps are done, and of how many.
     """
-    panels: list[Panel] = [_map_panel(layer_map) for layer_map in view.maps]
+    across = "layers ahead" if view.kind is ViewKind.PREDICTION else "expert"
+    panels: list[Panel] = [_map_panel(layer_map, across) for layer_map in view.maps]
     if view.instance is not None and not view.steps:
         panels.append(_costs_panel(view.instance.costs, view.instance.demand.batch_tokens))
+    panels += charts_of(view)
     panels += [_table_panel(table) for table in view.tables]
     return PageDocument(
         title=view.title,
@@ -212,8 +216,8 @@ def _table_panel(table: ViewTable) -> TablePanel:
     return TablePanel(title=table.title, columns=table.columns, rows=table.rows)
 
 
-def _map_panel(layer_map: LayerMap) -> HeatPanel:
-    return HeatPanel(title=layer_map.name, note=layer_map.about, values=layer_map.values)
+def _map_panel(layer_map: LayerMap, across: str) -> HeatPanel:
+    return HeatPanel(title=layer_map.name, note=layer_map.about, values=layer_map.values, columns=across)
 
 
 def _costs_panel(costs: CostModel, batch_tokens: int) -> ChartPanel:

@@ -21,6 +21,7 @@ PAGES = (
     "docs/exact-models.md",
     "docs/use-plugin.md",
     "docs/use-inspect.md",
+    "docs/inspect-page.md",
     "docs/extending.md",
     "docs/recording.md",
     "docs/benchmarking.md",

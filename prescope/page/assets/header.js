@@ -51,7 +51,7 @@ function pageHeader(dialog) {
     h('div', { class: 'top-row' },
       h('p', { class: 'brand' }, 'prescope', h('span', { class: 'badge' }, doc.kind)),
       h('div', { class: 'tools' }, themeButton(),
-        h('button', { type: 'button', id: 'help-button', onclick: () => dialog.showModal() }, 'Keys (?)'))),
+        timeline ? h('button', { type: 'button', id: 'help-button', onclick: () => dialog.showModal() }, 'Keys (?)') : '')),
     h('h1', {}, doc.title),
     doc.facts.length ? h('dl', { class: 'facts' }, doc.facts.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value)))) : '',
     doc.notes.map((note) => h('p', { class: 'note' }, note)));

@@ -41,11 +41,11 @@ function build() {
   document.addEventListener('keydown', (event) => {
     const typing = ['TEXTAREA', 'SELECT'].includes(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey;
     if (typing || dialog.open) return;
-    if (event.key === '?') dialog.showModal();
+    if (timeline && event.key === '?') dialog.showModal();
     else if (timeline && event.key === ',') pickStep(state.step - 1);
     else if (timeline && event.key === '.') pickStep(state.step + 1);
   });
-  const ready = () => { document.documentElement.dataset.ready = 'yes'; };
+  const ready = () => { Object.assign(document.documentElement.dataset, { ready: 'yes', readyMs: performance.now() }); };
   // Two frames on, everything has been measured and drawn.
   (timeline ? showStep() : Promise.resolve()).then(() => requestAnimationFrame(() => requestAnimationFrame(ready)));
 }

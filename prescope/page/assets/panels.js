@@ -76,5 +76,6 @@ function heatSection(id, panel) {
     legend.replaceChildren(heatScale(most / panel.scale, panel.unit));
   });
   on('theme', () => { if (values) legend.replaceChildren(heatScale(most / panel.scale, panel.unit)); });
-  return section(id, panel.title, panel.note, h('p', { class: 'hint' }, `Rows are ${panel.rows}s, columns ${panel.columns}s.`), cells.frame, legend);
+  const axes = `Down: ${panel.rows}; across: ${panel.columns}.`;
+  return section(id, panel.title, panel.note ? `${panel.note}. ${axes}` : axes, cells.frame, legend);
 }

@@ -17,7 +17,8 @@ function formatTick(ns, step) {
 
 function formatShare(share) {
   if (share === null || Number.isNaN(share)) return '-';
-  return `${(100 * share).toFixed(Math.abs(share) < 0.0995 && share !== 0 ? 1 : 0)} %`;
+  const size = Math.abs(share);
+  return `${size > 0 && size < 0.00995 ? +(100 * share).toPrecision(2) : (100 * share).toFixed(size > 0 && size < 0.0995 ? 1 : 0)} %`;
 }
 
 function formatNumber(value) {
