@@ -29,10 +29,11 @@ import numpy as np
 from benchmarks.disk_routing import Array
 from benchmarks.disk_speed import rail_gb_s
 from prescope.formulation import CostModel, Tier
-from prescope.whatif import Machine, Point, costs_at_pace, pace_of, simulate
+from prescope.whatif import Machine, Point, costs_at_pace, matching_overhead_ns, pace_of, simulate
 
 FIELDS = (
     "batch", "memory_percent", "round", "steps", "predicted_tokens_per_s", "by_profile_tokens_per_s",
+    "engine_planned_tokens_per_s",
     "measured_tokens_per_s", "deviation", "predicted_p99_ms", "measured_p99_ms", "recall",
     "pace_dense", "pace_gpu", "pace_copy", "overhead_us_per_layer", "profiled_gb_s", "rail_gb_s",
 )  # fmt: skip
@@ -160,13 +161,16 @@ class Base:
         executed = [(record.instance, record.trace.schedule) for record in records[self._warm :]]
         self._pace = pace_of(executed)
         self._costs_as_run = costs_at_pace(costs.costs, self._pace)
-        # The embedding, the head and what else is outside of the layers.
-        outside_ns = float(np.mean(times)) - float(np.mean([one.makespan_ns for _, one in executed]))
-        self._overhead_ns = max(0, round(outside_ns / self._store.layers))
+        # What no task of a layer shows: the embedding, the head, handing over.
+        self._overhead_ns = matching_overhead_ns(
+            lambda more_ns: float(self._simulated(NOW, self._costs_as_run, more_ns).mean()),
+            float(np.mean(times)),
+            layers=self._store.layers,
+        )
         again = self._simulated(NOW, self._costs_as_run, self._overhead_ns)
         say(
             f"batch {batch}: recall {self._recall:.3f}, {self._pace}, {self._overhead_ns / 1e3:.0f} us "
-            f"a layer outside; a step takes {np.mean(times) / 1e6:.1f} ms, "
+            f"a layer of overhead; a step takes {np.mean(times) / 1e6:.1f} ms, "
             f"simulated {again.mean() / 1e6:.1f} ms"
         )
 
@@ -176,7 +180,9 @@ class Base:
         predicted = self._simulated(percent, self._costs_as_run, self._overhead_ns)
         profiled = self._simulated(percent, self._costs.costs, 0)
         speed = rail_gb_s(self._store)
-        measured = np.array(self._run(budget)[0])
+        times, _, records = self._run(budget)
+        measured = np.array(times)
+        planned = np.array([record.planned.makespan_ns for record in records[self._warm :]])
 
         def tokens_per_s(times: Array) -> float:
             return self._batch * len(times) / (float(times.sum()) / 1e9)
@@ -189,7 +195,8 @@ class Base:
         copy_ns = self._costs.costs.copy_ns(0)
         values = (
             self._batch, percent, round_number, len(measured), round(tokens_per_s(predicted), 4),
-            round(tokens_per_s(profiled), 4), round(tokens_per_s(measured), 4), round(deviation, 4),
+            round(tokens_per_s(profiled), 4), round(tokens_per_s(planned), 4),
+            round(tokens_per_s(measured), 4), round(deviation, 4),
             *(round(float(np.percentile(times, 99)) / 1e6, 2) for times in (predicted, measured)),
             round(self._recall, 3),
             *(round(value, 3) for value in (self._pace.dense, self._pace.gpu, self._pace.copy)),
@@ -295,19 +302,20 @@ def markdown(lines: list[dict[str, Any]]) -> str:
         "# What-if against real disk-tier runs\n",
         "Made by `python -m benchmarks.whatif_disk` (do not edit). *Predicted*: simulated over the routing "
         f"and at the pace of one recorded run with {NOW} % of the experts in memory; *by profile*: by the "
-        "profiled costs alone; *measured*: wall clock of the real run. Pace: real over profiled time of the "
-        "recorded run.\n",
+        "profiled costs alone, beside what the engine itself planned with them in the real run; *measured*: "
+        "wall clock of the real run. Pace: real over profiled time of the recorded run.\n",
         f"{date.today().isoformat()}, {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f} at "
         "the end.\n",
-        "| batch | memory % | predicted tokens/s | by profile | measured | deviation | p99 ms, predicted "
-        "| p99 ms, measured | recall | pace: dense | experts | reads | outside, us/layer "
-        "| read GB/s, profiled | read GB/s, just before |",
-        "| ---: " * 15 + "|",
+        "| batch | memory % | predicted tokens/s | by profile | engine planned | measured | deviation "
+        "| p99 ms, predicted | p99 ms, measured | recall | pace: dense | experts | reads "
+        "| overhead, us/layer | read GB/s, profiled | read GB/s, just before |",
+        "| ---: " * 16 + "|",
     ]
     for line in lines:
         cells = [
             line["batch"], line["memory_percent"], line["predicted_tokens_per_s"],
-            line["by_profile_tokens_per_s"], line["measured_tokens_per_s"],
+            line["by_profile_tokens_per_s"], line["engine_planned_tokens_per_s"],
+            line["measured_tokens_per_s"],
             f"{float(line['deviation']):+.1%}", line["predicted_p99_ms"], line["measured_p99_ms"],
             line["recall"], line["pace_dense"], line["pace_gpu"], line["pace_copy"],
             line["overhead_us_per_layer"], line["profiled_gb_s"], line["rail_gb_s"],

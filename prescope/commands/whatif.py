@@ -58,6 +58,12 @@ def whatif(
     overhead: Annotated[
         float, typer.Option(min=0.0, help="Microseconds added to every layer, for what costs leave out.")
     ] = 0.0,
+    measured_now: Annotated[
+        float | None,
+        typer.Option(
+            min=1e-9, help="Tokens/s measured as it is: sets --overhead so that it is simulated too."
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the sequences and the predictor's mistakes.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON (docs/json.md).")] = False,
@@ -68,6 +74,7 @@ def whatif(
     from prescope.whatif import Lever, WhatIfSettings, machine_as_run, machine_of, run_whatif
     from prescope.whatif.document import whatif_document
     from prescope.whatif.files import write_files
+    from prescope.whatif.run import matched
     from prescope.whatif.store import open_store
 
     recorded = read_trace(trace)
@@ -94,6 +101,12 @@ def whatif(
         policy=policy,
         residency=residency,
     )
+    if measured_now is not None:
+        if overhead:
+            raise ValueError(
+                f"expected either --overhead or --measured-now, got {overhead:g} and {measured_now:g}"
+            )
+        settings = matched(recorded, machine, settings, tokens_per_s=measured_now)
     with ExitStack() as stack:
         store = None
         if output is not None:

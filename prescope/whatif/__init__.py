@@ -1,5 +1,6 @@
 """What more memory, a faster link, a faster processor, a larger batch or a better predictor would bring."""
 
+from prescope.whatif.anchor import matching_overhead_ns
 from prescope.whatif.as_run import Pace, costs_at_pace, pace_of
 from prescope.whatif.batches import Material, draw_counts, material
 from prescope.whatif.forecast import degraded
@@ -34,6 +35,7 @@ __all__ = [
     "find_knee",
     "machine_as_run",
     "machine_of",
+    "matching_overhead_ns",
     "material",
     "outcome_of",
     "pace_of",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from prescope.instances import RoutingTrace
+from prescope.whatif.anchor import matching_overhead_ns
 from prescope.whatif.batches import draw_counts, material
 from prescope.whatif.outcome import Outcome, Sweep, outcome_of, sweep_of
 from prescope.whatif.point import Lever, Machine, Point
@@ -147,6 +148,39 @@ def run_whatif(
         outcomes=tuple(found[point] for point in points),
         same=material(bare, seed=settings.seed).same,
     )
+
+
+def matched(
+    trace: RoutingTrace, machine: Machine, settings: WhatIfSettings, *, tokens_per_s: float
+) -> WhatIfSettings:
+    """The settings with the overhead that makes the machine as it is do what was measured.
+
+    Parameters
+    ----------
+    trace, machine, settings
+        As for `run_whatif`.
+    tokens_per_s
+        Measured at ``settings.now``, above 0.
+
+    Raises
+    ------
+    ValueError
+        When the simulation is slower than the measurement: the costs are not those of the machine measured.
+    """
+
+    def step_ns(overhead_ns: int) -> float:
+        asked = replace(settings, overhead_ns=overhead_ns)
+        return Task(machine=machine, settings=asked, trace=trace, point=settings.now).run().mean_ns
+
+    measured_ns = settings.now.batch / tokens_per_s * 1e9
+    bare_ns = step_ns(0)
+    if bare_ns > measured_ns:
+        raise ValueError(
+            f"expected at most {settings.now.batch / bare_ns * 1e9:.4g} tokens/s, which is what the costs "
+            f"allow, got {tokens_per_s:g}; measure the costs again, or take a recorded run (--as-run)"
+        )
+    overhead_ns = matching_overhead_ns(step_ns, measured_ns, layers=trace.layers)
+    return replace(settings, overhead_ns=overhead_ns)
 
 
 def _sweep(lever: Lever, settings: WhatIfSettings, found: dict[Point, Outcome], full_bytes: int) -> Sweep:

@@ -26,11 +26,13 @@ from prescope.whatif import (
     WhatIfSettings,
     draw_counts,
     machine_of,
+    matching_overhead_ns,
     material,
     run_whatif,
     simulate,
 )
 from prescope.whatif.files import csv_text, draw, page_of
+from prescope.whatif.run import matched
 from prescope.whatif.store import PART, open_store
 
 Answer = Callable[..., Any]
@@ -203,3 +205,25 @@ def test_the_machine_of_a_trace(trace: RoutingTrace) -> None:
             machine(Tier.RAM, 5),
             settings_for(machine(Tier.RAM, 5), 16),
         )
+
+
+def test_overhead_that_matches_a_measurement(trace: RoutingTrace) -> None:
+    chosen = machine(Tier.RAM, trace.layers)
+    asked = settings_for(chosen, trace.meta.experts, values={})
+    now = run_whatif(trace, chosen, asked).now
+    found = matched(trace, chosen, asked, tokens_per_s=now.tokens_per_s * 0.7)
+    again = run_whatif(trace, chosen, found).now
+    assert found.overhead_ns > 0 and again.tokens_per_s == pytest.approx(0.7 * now.tokens_per_s, rel=1e-2)
+    with pytest.raises(ValueError, match="expected at most .* tokens/s, which is what the costs allow"):
+        matched(trace, chosen, asked, tokens_per_s=now.tokens_per_s * 1.1)
+
+
+@pytest.mark.parametrize("hidden", [0.0, 0.5, 0.8])
+def test_overhead_of_which_copies_hide_a_part(hidden: float) -> None:
+    def step_ns(overhead_ns: int) -> float:
+        return 1e9 + max(0.0, 10 * overhead_ns * (1 - hidden))
+
+    assert step_ns(matching_overhead_ns(step_ns, 1.5e9, layers=10)) == pytest.approx(1.5e9, rel=0.01)
+    assert matching_overhead_ns(step_ns, 0.9e9, layers=10) == 0
+    with pytest.raises(ValueError, match="above 0"):
+        matching_overhead_ns(step_ns, 0.0, layers=10)
