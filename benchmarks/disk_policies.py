@@ -32,13 +32,13 @@ import numpy as np
 from benchmarks.disk_cells import CellResult, System, engine_cell
 from benchmarks.disk_prepare import VALIDATION, costs_of, groups_of, prepare_cut, streams
 
-RULE = "mixed-average"
+RULE = "moving-average"
 SYSTEMS = (
     System(name="on demand", policy="on-demand", residency=RULE),
     System(name="presched", policy="presched", residency=RULE),
     System(name="dp", policy="dp", residency=RULE),
     System(name="expected", policy="expected", residency=RULE),
-    System(name="expected, moving-average", policy="expected", residency="moving-average"),
+    System(name="expected, mixed-average", policy="expected", residency="mixed-average"),
 )
 FIRST = SYSTEMS[0].name
 # Steps, and those of them that fill the memory and are not counted; by model and batch.

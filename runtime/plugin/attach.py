@@ -76,8 +76,9 @@ def attach(
     slots
         Buffers for copies; ``None`` takes a quarter of the memory, at most 48.
     lookahead
-        How many layers ahead copies may be issued; ``None`` is 4, 1 for experts on disk, or all layers where
-        demand is known.
+        How many layers ahead copies may be issued; ``None`` is 4, or all layers where demand is known. For
+        experts on disk it is 1, or 2 with policy ``"expected"``, and 0 where a measured read takes less time
+        than a forecast.
     retention
         Rule by which residents change from step to step, for experts in memory: what was brought in takes the
         place of a resident of its layer that is worth less, and nothing is copied for it.

@@ -42,8 +42,10 @@ _MACHINE = "nvme-ram"
 _DEPTH = 4
 # Chosen on validation streams (benchmarks/disk_tier.py): farther forecasts cost deciding and wasted reads.
 _LOOKAHEAD = 1
-# Policy `expected` reads for farther layers only what nearer ones leave room for (benchmarks/disk_expected.py).
+# Policy `expected` reads for farther layers what nearer ones leave room for (benchmarks/disk_expected.py).
 _EXPECTED_LOOKAHEAD = 2
+# Forecasting a layer takes a few tenths of a millisecond: what is read faster is not worth one.
+_FORECAST_NS = 250_000
 
 
 def serve_from_disk(
@@ -102,7 +104,7 @@ def serve_from_disk(
         residents=((),) * store.layers,
         slots=rows,
         lookahead=request.resolve_lookahead(
-            _default_lookahead(policy) if lookahead is None else lookahead, chosen, store.layers
+            _default_lookahead(policy, found) if lookahead is None else lookahead, chosen, store.layers
         ),
         residency=rule,
         expert_memory_bytes=budget_bytes,
@@ -130,7 +132,10 @@ def serve_from_disk(
         raise
 
 
-def _default_lookahead(policy: str) -> int:
+def _default_lookahead(policy: str, found: request.Costs) -> int:
+    measured = found.depth is not None
+    if measured and found.costs.copy_ns(0) < _FORECAST_NS:
+        return 0
     return _EXPECTED_LOOKAHEAD if policy == ExpectedPolicy.name else _LOOKAHEAD
 
 

@@ -1,17 +1,21 @@
 """Experts on disk: same output, a pool that keeps its promise, and errors that end with the call."""
 
 import gc
+from dataclasses import replace
 
 import pytest
 import torch
+from cost_file_strategies import example_costs
 from tiny_models import FAMILY_NAMES, prompts, random_model
 
-from prescope.formulation import CostModel, Link, Tier, evaluate
+from prescope.formulation import CostModel, Link, TaskKind, Tier, evaluate
 from prescope.formulation.time_curves import LinearTime
-from prescope.predictor import Oracle
+from prescope.predictor import Oracle, StaleGate
 from prescope.runtime.control.residency import residencies
-from prescope.runtime.plugin import AttachError, attach
+from prescope.runtime.plugin import AttachError, attach, moe_layers
 from prescope.runtime.plugin.load import load
+from prescope.runtime.plugin.stale_router import StaleRouter
+from prescope.runtime.profile import fingerprint_of
 
 
 @pytest.fixture
@@ -140,6 +144,53 @@ def test_given_costs_are_planned_with_and_drift_is_noticed(saved):
     assert report.preset == "a test"
     # No machine computes a layer in two microseconds.
     assert any("times the planned time" in text for text in report.degraded)
+
+
+@pytest.mark.parametrize(
+    ("policy", "read_bytes_per_s", "lookahead"),
+    [("expected", 10**9, 0), ("dp", 10**9, 0), ("expected", 10**6, 2), ("dp", 10**6, 1)],
+)
+def test_the_default_lookahead_is_none_where_a_measured_read_is_faster_than_a_forecast(
+    saved, policy, read_bytes_per_s, lookahead
+):
+    model, path = saved()
+    measured = replace(
+        example_costs(),
+        costs=replace(some_costs(3), link=Link(bytes_per_s=read_bytes_per_s)),
+        fingerprint=fingerprint_of(model),
+        series=(),
+    )
+    with load(path, "40KiB", dtype=torch.float32, costs=measured, policy=policy) as loaded:
+        assert loaded.engine.report().lookahead == lookahead
+        generate(loaded.model, prompts(1, 4))
+        ahead = [copy for record in loaded.engine.records for copy in record.plan.transfers]
+        assert lookahead or all(copy.layer == copy.gate for copy in ahead)
+    # What was not measured says nothing about how fast reads are.
+    with load(path, "40KiB", dtype=torch.float32, policy=policy) as loaded:
+        assert loaded.engine.report().lookahead == (2 if policy == "expected" else 1)
+
+
+class Charged(StaleGate):
+    """A stale gate that says what its forecasts take."""
+
+    def cost_ns(self, layer, tokens):
+        return 30_000 * tokens
+
+
+@pytest.mark.parametrize("policy", ["on-demand", "dp", "expected"])
+def test_predictions_are_charged_in_plan_and_execution(saved, policy):
+    model, path = saved()
+    inputs = prompts(2, 4)
+    expected = generate(model, inputs)
+    router = StaleRouter(moe_layers(model))
+    predictor = Charged(layers=3, experts=6, top_k=2, router=router)
+    with load(path, "40KiB", dtype=torch.float32, policy=policy, predictor=predictor) as loaded:
+        assert torch.equal(generate(loaded.model, inputs), expected)
+        for record in loaded.engine.records:
+            assert record.instance.prediction_ns == (30_000 * record.tokens,) * 3
+            assert evaluate(record.instance, record.plan) == record.planned
+            executed = [task.kind for task in record.trace.schedule.tasks]
+            assert executed.count(TaskKind.PREDICT) == 3
 
 
 @pytest.mark.parametrize(
