@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from prescope.formulation import format_bytes, format_ns
+from prescope.formulation import Lane, TaskKind, format_bytes, format_ns
 from prescope.inspection.bars import bars
 from prescope.inspection.counters import counters
 from prescope.inspection.critical import step_path
@@ -17,7 +17,7 @@ from prescope.inspection.units import readable, words
 from prescope.inspection.view import StepView, View, ViewKind, ViewTable
 from prescope.inspection.waterfall import waterfall
 from prescope.report.gantt import STYLES, gantt
-from prescope.report.origin import Origin
+from prescope.report.origin import Origin, shares
 from prescope.report.tables import pairs_table, plain_table
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def _steps(out: Console, view: View, shown: StepView | None) -> None:
     near = _near(view.steps, shown)
     for step in near:
         happened = step.schedule
-        copies = [task for task in happened.tasks if task.kind.value == "copy"]
-        busy = sum(task.duration_ns for task in copies) / max(happened.makespan_ns, 1)
+        copies = [task for task in happened.tasks if task.kind is TaskKind.COPY]
+        busy = shares(happened, 0, happened.makespan_ns)[Lane.LINK]
         times = (
             format_ns(step.schedules[name].makespan_ns) if name in step.schedules else "-" for name in names
         )

@@ -189,6 +189,7 @@ def test_instances_build_from_routing(answer: Answer, tmp_path: Path) -> None:
         (["instances", "build", "nowhere.npz", "-o", "out"], "nowhere.npz"),
         (["instances", "build", "nowhere.npz", "-o", "out", "--phase", "x"], "among prefill, decode"),
         (["run", "no-such-model"], "expected a file of prompts"),
+        (["run", "tiny", "--recording", "run.txt"], "ending in .json"),
         (["run", "tiny", "--policies", "dp,dp"], "expected distinct policies"),
         (["run", "tiny", "--batch", "65"], "expected at most 64"),
         (["run", "tiny", "--prompts", "nowhere.txt"], "nowhere.txt"),

@@ -12,6 +12,8 @@ from toy_tokenizer import ToyTokenizer
 from prescope.compare import DEFAULT_POLICIES, CompareSettings, Comparison, compare
 from prescope.compare.generation import Generated, encode, generate
 from prescope.compare.row import Row
+from prescope.formulation import evaluate
+from prescope.inspection import recorded_view, waterfall
 from prescope.report import comparison_heading, comparison_markdown, comparison_table
 
 PROMPTS = ["some words", "a", "longer than the others"]
@@ -62,6 +64,19 @@ def test_virtual_time_agrees_with_the_evaluator(causal: Comparison, clairvoyant:
     for row in (*causal.rows, *clairvoyant.rows):
         assert row.totals.planned_ns == row.totals.simulated_ns
         assert row.executed_ns is None and row.dilation == 1.0 and row.refused is None
+
+
+def test_recordings_are_legal_runs(causal: Comparison) -> None:
+    for row in causal.rows:
+        steps = row.recording.steps
+        assert [step.phase for step in steps] == ["prefill", "decode", "decode", "decode"]
+        assert row.recording.facts["policy"] == row.policy
+        assert sum(step.schedules["simulated"].makespan_ns for step in steps) == row.simulated_ns
+        for step in steps:
+            # The judge agrees with what was recorded.
+            assert step.schedules["planned"] == evaluate(step.instance, step.plan)
+            found = waterfall(recorded_view(step))
+            assert found is not None and sum(part.ns for part in found.parts) == found.makespan_ns
 
 
 def test_known_demand_is_planned_at_least_as_well(clairvoyant: Comparison) -> None:

@@ -14,6 +14,7 @@ import torch
 from json_contract import Generate
 
 from prescope.cli import main
+from prescope.inspection import open_view, spent, waterfall
 from prescope.tiny import load_tiny, tiny_model_path
 
 PROMPT = "def main(arguments):\n"
@@ -65,6 +66,24 @@ def test_json_is_one_object_of_the_promised_shape(answer) -> None:
     assert found.token_p50_ns <= found.token_p99_ns
 
 
+def test_a_recording_has_every_step_as_it_was_measured(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "run.json.gz"
+    assert main(arguments("--recording", path, tokens=3)) == 0
+    assert capsys.readouterr().out == expected_text(3) + "\n"
+    view = open_view(path)
+    assert [step.phase for step in view.steps] == ["prefill", "decode", "decode"]
+    assert view.title.startswith("tiny-qwen3-moe") and str(tmp_path) not in str(view.provenance)
+    for step in view.steps:
+        assert list(step.schedules) == ["planned", "measured"] and step.began_unix_ns is not None
+        found = waterfall(step)
+        assert found is not None and sum(part.ns for part in found.parts) == step.schedule.makespan_ns
+        assert sum(part.ns for part in spent(step.schedule)) == step.schedule.makespan_ns
+    began = [step.began_unix_ns or 0 for step in view.steps]
+    assert began == sorted(began)
+
+
 def test_one_token_has_no_rate(answer, capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(Generate, *arguments(tokens=1))
     assert (found.tokens_per_s, found.bytes_per_token, found.hit_rate) == (None, None, None)
@@ -104,6 +123,8 @@ def test_wrong_input_is_one_clear_line(refusal, tmp_path: Path) -> None:
     assert "expected dtype" in refusal(*arguments("--dtype", "int4"))
     assert "policy" in refusal(*arguments("--policy", "magic"))
     assert "lots" in refusal(*arguments(memory="lots"))
+    assert "ending in .json" in refusal(*arguments("--recording", tmp_path / "run.txt"))
+    assert "folder" in refusal(*arguments("--recording", tmp_path / "nowhere" / "run.json"))
     empty = arguments()
     empty[empty.index(PROMPT)] = ""
     assert "at least one token" in refusal(*empty)
