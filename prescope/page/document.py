@@ -233,6 +233,8 @@ class HeatPanel:
     def __post_init__(self) -> None:
         if self.values.ndim != 2:
             raise ValueError(f"expected values of shape [rows, columns], got {self.values.shape}")
+        if not np.isfinite(self.values).all() or self.values.min(initial=0) < 0:
+            raise ValueError(f"expected finite values >= 0 in {self.title!r}, got NaN, infinity or less")
 
 
 Panel = TablePanel | ChartPanel | HeatPanel

@@ -6,6 +6,7 @@ text per step, so that the page unpacks only what is looked at.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,16 @@ import numpy.typing as npt
 
 from prescope.formulation.schedule import Lane, TaskKind
 from prescope.page.codec import Int64, pack_columns
-from prescope.page.document import ChartPanel, HeatPanel, PageDocument, PageStep, Panel, TablePanel, Timeline
+from prescope.page.document import (
+    Cell,
+    ChartPanel,
+    HeatPanel,
+    PageDocument,
+    PageStep,
+    Panel,
+    TablePanel,
+    Timeline,
+)
 from prescope.page.task_columns import LANES, schedule_columns
 
 FORMAT = "prescope-page/1"
@@ -182,7 +192,7 @@ def _panel(panel: Panel) -> dict[str, Any]:
             "title": panel.title,
             "note": panel.note,
             "columns": panel.columns,
-            "rows": panel.rows,
+            "rows": [[_finite(cell) for cell in row] for row in panel.rows],
         }
     if isinstance(panel, ChartPanel):
         return {
@@ -191,12 +201,20 @@ def _panel(panel: Panel) -> dict[str, Any]:
             "note": panel.note,
             "kind": panel.kind,
             "x": panel.x,
-            "series": [{"name": name, "values": values} for name, values in panel.series],
+            "series": [
+                {"name": name, "values": [_finite(value) for value in values]}
+                for name, values in panel.series
+            ],
             "x_label": panel.x_label,
             "y_label": panel.y_label,
             "mark": panel.mark,
         }
     return _heat(panel)
+
+
+def _finite(cell: Cell) -> Cell:
+    """JSON has no NaN and no infinity: the page shows them as unknown."""
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
 def _heat(panel: HeatPanel) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 from small_schedule import SMALL
 
-from prescope.formulation import evaluate
+from prescope.formulation import Schedule, evaluate
 from prescope.inspection import StepView, View, ViewKind
 from prescope.page import (
     ChartPanel,
@@ -52,6 +53,35 @@ def small_document(*, steps: int = 3, name: str = "small") -> PageDocument:
             HeatPanel(title=name, values=np.array([[0.0, 0.25], [1.0, 2.0]]), unit=name),
         ),
     )
+
+
+def odd_documents() -> dict[str, PageDocument]:
+    """Documents at the edge of what is allowed."""
+    document = small_document()
+    timeline = document.timeline
+    assert timeline is not None
+    first, second, third = timeline.steps
+    nothing = Schedule(tasks=(), layer_end_ns=(0, 0), makespan_ns=0)
+    empty = DrawnSchedule(name="planned", schedule=nothing, origins=(), reasons=())
+    bare = PageStep(label="nothing", schedules=(empty,))
+    uneven = (replace(first, schedules=first.schedules[:1], tokens=None), second, bare, third)
+    unknown = replace(timeline, experts=0, slots=None, expert_bytes=(), steps=(replace(bare, tokens=0),))
+    zeros = np.zeros((2, 2))
+    panels = (
+        TablePanel(title="no rows", columns=("a", "b"), rows=()),
+        ChartPanel(title="no bars", kind="bar", x=(), series=(("s", ()),)),
+        ChartPanel(title="no line", kind="line", x=(), series=(("s", ()),)),
+        ChartPanel(title="nothing known", kind="line", x=(1,), series=(("s", (None,)),), mark=0),
+        ChartPanel(title="nothing known", kind="bar", x=("a",), series=(("s", (None,)),)),
+        HeatPanel(title="zeros", values=zeros),
+        HeatPanel(title="empty", values=np.zeros((0, 3))),
+    )
+    return {
+        "uneven steps": replace(document, timeline=replace(timeline, steps=uneven, experts=10)),
+        "nothing known": replace(document, timeline=unknown),
+        "one empty step": replace(document, timeline=replace(timeline, steps=(bare,))),
+        "empty panels": PageDocument(title="t" * 300, kind="bench", panels=panels),
+    }
 
 
 def small_step(at: int, name: str) -> PageStep:

@@ -4,7 +4,7 @@ const BUCKETS = 120;
 
 function usageOf(schedule, lane) {
   const tasks = schedule.tasks.filter((task) => task.lane === lane).sort((a, b) => a.start - b.start);
-  const wide = schedule.makespan / BUCKETS;
+  const wide = Math.max(schedule.makespan, 1) / BUCKETS;
   const filled = new Array(BUCKETS).fill(0);
   let until = 0;
   for (const task of tasks) {

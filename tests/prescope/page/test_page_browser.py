@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from browser import browser, complaints, load, theme, view, why_not
-from page_documents import HOSTILE, small_document
+from page_documents import HOSTILE, odd_documents, small_document
 
 from prescope.page import render_page
 
@@ -24,6 +24,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "partial": render_page(large, max_bytes=0),
         "broken": render_page(small_document()).replace('"tasks":"', '"tasks":"AAAA'),
     }
+    texts |= {name: render_page(document) for name, document in odd_documents().items()}
     for name, text in texts.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return {name: folder / f"{name}.html" for name in texts}
@@ -248,7 +249,7 @@ def test_themes(page: Any) -> None:
     assert background() == dark
 
 
-@pytest.mark.parametrize("name", ["small", "hostile", "partial"])
+@pytest.mark.parametrize("name", ["small", "hostile", "partial", *odd_documents()])
 @pytest.mark.parametrize("width", [375, 1280])
 def test_no_page_is_wider_than_its_window_or_complains(
     driver: Any, pages: dict[str, Path], name: str, width: int
@@ -257,6 +258,9 @@ def test_no_page_is_wider_than_its_window_or_complains(
     load(driver, pages[name])
     size = driver.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
     assert size[0] <= width
+    for _ in range(4 if name == "uneven steps" else 0):
+        keys(driver, ".")
+        driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
     assert complaints(driver) == []
 
 

@@ -178,3 +178,21 @@ def test_wrong_documents_are_refused() -> None:
         replace(document.panels[1], kind="pie")
     with pytest.raises(ValueError, match=r"\[rows, columns\]"):
         replace(document.panels[3], values=np.zeros(3))
+
+
+def test_unknown_numbers_are_shown_as_unknown_and_maps_refuse_them() -> None:
+    document = small_document()
+    table, bars = document.panels[0], document.panels[1]
+    odd = replace(
+        document,
+        panels=(
+            replace(table, rows=(("a", float("nan")), ("b", float("inf")))),
+            replace(bars, series=(("s", (float("nan"), 1.0)),)),
+        ),
+    )
+    panels = data_of(render_page(odd))["panels"]
+    assert panels[0]["rows"] == [["a", None], ["b", None]]
+    assert panels[1]["series"][0]["values"] == [None, 1.0]
+    for value in (float("nan"), float("inf"), -1.0):
+        with pytest.raises(ValueError, match="finite values >= 0"):
+            replace(document.panels[3], values=np.array([[value]]))
