@@ -66,20 +66,41 @@ def csv_text(found: WhatIf) -> str:
 
 
 def draw(found: WhatIf) -> Figure:
-    """All sweeps in one figure, three in a row."""
+    """All sweeps in one figure, three in a row; of a grid also its first two levers together."""
     from matplotlib.figure import Figure
 
-    from prescope.whatif.plots import draw_sweep
+    from prescope.whatif.plots import draw_grid, draw_sweep
 
-    columns = min(3, max(1, len(found.sweeps)))
-    rows = -(-max(1, len(found.sweeps)) // columns)
+    grid = found.settings.grid and len(found.sweeps) > 1
+    number = max(1, len(found.sweeps) + grid)
+    columns = min(3, number)
+    rows = -(-number // columns)
     figure = Figure(figsize=(5 * columns, 3.8 * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for sweep, ax in zip(found.sweeps, axes, strict=False):
         draw_sweep(sweep, ax=ax, tier=found.machine.tier)
-    for ax in axes[len(found.sweeps) :]:
+    if grid:
+        first, second = (sweep.lever for sweep in found.sweeps[:2])
+        draw_grid(
+            _table(found, first, second), first, second, ax=axes[len(found.sweeps)], tier=found.machine.tier
+        )
+    for ax in axes[len(found.sweeps) + grid :]:
         ax.set_axis_off()
     return figure
+
+
+def _table(found: WhatIf, first: Lever, second: Lever) -> dict[tuple[float, float], float]:
+    """Tokens per second by two levers' values, the others as they are."""
+    now, wanted = found.settings.now, found.settings.values
+    table = {}
+    for one in found.outcomes:
+        here = [one.point.value(lever) for lever in (first, second)]
+        if now.moved(first, here[0]).moved(second, here[1]) != one.point:
+            continue
+        if all(value in wanted[lever] for value, lever in zip(here, (first, second), strict=True)):
+            down, across = (-1.0 if value is None else float(value) for value in here)
+            table[down, across] = one.tokens_per_s
+    return table
 
 
 def page_of(found: WhatIf) -> PageDocument:
@@ -111,7 +132,7 @@ def page_of(found: WhatIf) -> PageDocument:
         )
         panels.append(
             TablePanel(
-                title=name.capitalize(),
+                title=name[0].upper() + name[1:],
                 columns=(name, "tokens/s", "mean step ms", "p99 step ms", "copied MB/token"),
                 rows=tuple(
                     (

@@ -12,7 +12,7 @@ _PCIE = ((12e9, "PCIe 3"), (24e9, "PCIe 4"), (50e9, "PCIe 5"), (100e9, "PCIe 6")
 
 
 def sentences(found: WhatIf) -> tuple[str, ...]:
-    """The machine as it is, then two sentences for each lever."""
+    """The machine as it is, then what each lever brings and where it stops to."""
     now = found.now
     where = "read from disk" if found.machine.tier is Tier.DISK else "in host memory"
     lines = [
@@ -20,10 +20,8 @@ def sentences(found: WhatIf) -> tuple[str, ...]:
         f"{format_ns(now.mean_ns)} on average and {format_ns(now.p99_ns)} at the 99th percentile (simulated)."
     ]
     for sweep in found.sweeps:
-        lines.append(_brings(sweep, found.machine.tier))
-        knee = _knee(sweep, found.machine.tier)
-        if knee:
-            lines.append(knee)
+        said = (_brings(sweep, found.machine.tier), _knee(sweep, found.machine.tier))
+        lines.append(" ".join(text for text in said if text))
     return tuple(lines)
 
 

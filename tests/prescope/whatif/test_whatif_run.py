@@ -152,6 +152,12 @@ def test_files_page_and_picture(trace: RoutingTrace) -> None:
     assert len(axes) == 3
     drawn = axes[0].lines[0].get_ydata()
     assert list(drawn) == [one.tokens_per_s for one in found.sweeps[0].outcomes]
+    values = {Lever.SPEED: (0.5, 2.0), Lever.RECALL: (None, 1.0)}
+    crossed = run_whatif(trace, chosen, settings_for(chosen, trace.meta.experts, values=values, grid=True))
+    (grid,) = [ax for ax in draw(crossed).axes if ax.get_title() == "tokens/s"]
+    shown = {text.get_text() for text in grid.texts}
+    combined = [one for one in crossed.outcomes if one.point.speed != 1.0 and one.point.recall in (None, 1.0)]
+    assert len(combined) == 4 and {f"{one.tokens_per_s:.3g}" for one in combined} == shown
     page = page_of(found)
     assert len(page.panels) == 6 and "All times are simulated." in page.notes
 
