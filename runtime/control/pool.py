@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import numpy as np
+import numpy.typing as npt
 
-from prescope.formulation.demand import FloatArray
+from prescope.formulation.demand import FloatArray, IntArray
 from prescope.runtime.control.residency import Residency
 
 Key = tuple[int, int]
@@ -41,10 +42,10 @@ class RowPool:
         if rows < 1:
             raise ValueError(f"expected at least 1 row, got {rows}")
         self.residency = residency
-        self.owners = np.full(rows, NOBODY, dtype=np.int64)
-        self.places = np.full(residency.scores(0).shape, NOBODY, dtype=np.int64)
+        self.owners: IntArray = np.full(rows, NOBODY, dtype=np.int64)
+        self.places: IntArray = np.full(residency.scores(0).shape, NOBODY, dtype=np.int64)
         self.trust_ns: FloatArray = np.zeros(2)
-        self.pushed_out = np.zeros(self.places.shape, dtype=np.bool_)
+        self.pushed_out: npt.NDArray[np.bool_] = np.zeros(self.places.shape, dtype=np.bool_)
 
     def __len__(self) -> int:
         return int(self.owners.shape[0])
