@@ -13,17 +13,23 @@ import argparse
 import shutil
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from benchmarks.library_plans import best_plan
+from benchmarks.library_plans import best_horizon_plan, best_plan
 from prescope.formulation import Instance, Plan
+from prescope.formulation.horizon import Horizon, HorizonPlan
 from prescope.instances import (
+    HorizonFile,
+    InstanceFile,
     LibraryEntry,
     library_root,
     list_library,
+    load_library_horizon_plan,
     load_library_plan,
     verify_library,
+    write_horizon,
+    write_horizon_plan,
     write_index,
     write_instance,
     write_plan,
@@ -45,39 +51,73 @@ def stored_plan(instance: Instance) -> Plan | None:
     return file.plan
 
 
+def stored_horizon_plan(horizon: Horizon) -> HorizonPlan | None:
+    """Return the plan the library has for this very horizon, if any."""
+    try:
+        file = load_library_horizon_plan(horizon.name)
+        file.require_horizon(horizon)
+    except ValueError:
+        return None
+    return file.plan
+
+
 def build_set(name: str, folder: Path, *, fresh: bool) -> list[LibraryEntry]:
     """Write one set's files into a folder and return its entries."""
     entries = []
     folder.mkdir(parents=True)
     for file in SETS[name]():
-        plan, best_ns, bounds = best_plan(
-            file.instance, None if fresh else stored_plan(file.instance), proved=name == "tiny-proved"
-        )
-        solved = replace(file, bounds=bounds)
-        path = f"{name}/{file.instance.name}.json.gz"
-        sha256 = write_instance(folder.parent / path, solved)
-        plan_path = folder.parent / f"{name}/{file.instance.name}.plan.json.gz"
-        entry = LibraryEntry(
-            name=file.instance.name,
-            set=name,
-            path=path,
-            layers=file.instance.layers,
-            experts=file.instance.experts,
-            tokens=file.instance.demand.batch_tokens,
-            slots=file.instance.slots,
-            optimum_ns=bounds.optimum_ns,
-            optimum_by=bounds.optimum_by,
-            lower_bound_ns=bounds.lower_bound_ns,
-            lower_bound_by=bounds.lower_bound_by,
-            best_ns=best_ns,
-            best_by=plan.info.method,
-            sha256=sha256,
-            plan_sha256=write_plan(plan_path, plan, file.instance),
-        )
+        made = build_horizon_entry if isinstance(file, HorizonFile) else build_entry
+        entry = made(name, file, folder.parent, fresh)  # type: ignore[operator]
         entries.append(entry)
-        gap = 100 * (best_ns / (bounds.lower_bound_ns or best_ns) - 1)
+        best_ns = entry.best_ns or 0
+        gap = 100 * (best_ns / (entry.lower_bound_ns or best_ns) - 1)
         print(f"{entry.name:60} {best_ns / 1e6:10.3f} ms  gap {gap:.4f} %  {entry.best_by}", flush=True)
     return entries
+
+
+def build_entry(name: str, file: InstanceFile, root: Path, fresh: bool) -> LibraryEntry:
+    """Plan an instance, write both files and return the line of the index."""
+    instance = file.instance
+    plan, best_ns, bounds = best_plan(
+        instance, None if fresh else stored_plan(instance), proved=name == "tiny-proved"
+    )
+    path, plan_path = (f"{name}/{instance.name}{ending}" for ending in (".json.gz", ".plan.json.gz"))
+    return LibraryEntry(
+        name=instance.name,
+        set=name,
+        path=path,
+        layers=instance.layers,
+        experts=instance.experts,
+        tokens=instance.demand.batch_tokens,
+        slots=instance.slots,
+        **asdict(bounds),
+        best_ns=best_ns,
+        best_by=plan.info.method,
+        sha256=write_instance(root / path, replace(file, bounds=bounds)),
+        plan_sha256=write_plan(root / plan_path, plan, instance),
+    )
+
+
+def build_horizon_entry(name: str, file: HorizonFile, root: Path, fresh: bool) -> LibraryEntry:
+    """Plan a horizon, write both files and return the line of the index."""
+    horizon = file.horizon
+    plan, best_ns, bounds = best_horizon_plan(horizon, None if fresh else stored_horizon_plan(horizon))
+    path, plan_path = (f"{name}/{horizon.name}{ending}" for ending in (".json.gz", ".plan.json.gz"))
+    return LibraryEntry(
+        name=horizon.name,
+        set=name,
+        path=path,
+        layers=horizon.layers,
+        experts=horizon.experts,
+        tokens=max(demand.batch_tokens for demand in horizon.demands),
+        slots=horizon.slots,
+        **asdict(bounds),
+        best_ns=best_ns,
+        best_by=plan.method,
+        sha256=write_horizon(root / path, replace(file, bounds=bounds)),
+        plan_sha256=write_horizon_plan(root / plan_path, plan, horizon),
+        steps=horizon.steps,
+    )
 
 
 def install(built: Path, root: Path, names: list[str]) -> None:

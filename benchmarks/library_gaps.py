@@ -46,7 +46,9 @@ GATE_EXPERTS = 128
 def main() -> int:
     """Run, check, write."""
     options = parser().parse_args()
-    sets = options.sets or list(dict.fromkeys(entry.set for entry in list_library()))
+    # Horizons have other methods: `prescope bench horizons`.
+    known = list(dict.fromkeys(entry.set for entry in list_library() if entry.steps is None))
+    sets = options.sets or known
     cases = {name: find_cases([name]) for name in sets}
     failed = False
     rows: list[BenchRow] = []

@@ -17,6 +17,7 @@ from file_mutants import sealed
 from prescope.formulation import Instance, LayerPlan, Plan, PlanInfo, makespan_ns
 from prescope.instances import (
     Bounds,
+    HorizonFile,
     InstanceFile,
     InstanceFileError,
     LibraryEntry,
@@ -24,6 +25,7 @@ from prescope.instances import (
     library_root,
     library_sets,
     list_library,
+    load_library_horizon,
     load_library_instance,
     load_library_plan,
     synthetic_instance,
@@ -81,13 +83,15 @@ def test_library_is_as_large_and_as_wide_as_promised() -> None:
 
 def test_bounds_are_tight_and_named() -> None:
     for entry in list_library():
+        if entry.steps is not None:
+            continue
         assert entry.lower_bound_by and entry.lower_bound_ns and entry.best_ns
         assert (entry.optimum_ns == entry.best_ns) == (entry.best_ns == entry.lower_bound_ns)
         if entry.set not in ("adversarial", "mixed-size"):
             assert (entry.best_ns - entry.lower_bound_ns) / entry.lower_bound_ns <= 0.005, entry.name
 
 
-@pytest.mark.parametrize("name", [name for name in SETS if name not in ("prefill", "decode-b64")])
+@pytest.mark.parametrize("name", [name for name in SETS if name not in ("prefill", "decode-b64", "horizons")])
 def test_a_set_is_what_its_recipe_makes(name: str) -> None:
     stored = {entry.name: entry for entry in list_library(sets=[name])}
     seen = set()
@@ -98,6 +102,26 @@ def test_a_set_is_what_its_recipe_makes(name: str) -> None:
             assert again.instance == file.instance, "the recipe changed: give it a new version"
             assert replace(again.provenance, created_by="x") == replace(file.provenance, created_by="x")
     assert seen == set(stored) or len(seen) == 60
+
+
+def test_horizons_are_what_their_recipe_makes_and_have_room_for_better_rules() -> None:
+    entries = list_library(sets=["horizons"])
+    assert len(entries) >= 10 and {entry.tokens for entry in entries} == {1, 4, 8, 32}
+    for entry in entries:
+        assert entry.steps and entry.lower_bound_ns and entry.best_ns and entry.best_by
+        assert entry.lower_bound_ns <= entry.best_ns < 1.5 * entry.lower_bound_ns
+        assert entry.best_by.partition("+")[0] in ("flow", "belady")
+    names = {entry.name for entry in entries}
+    for number, file in enumerate(SETS["horizons"]()):
+        assert isinstance(file, HorizonFile) and file.horizon.name in names
+        if number % 5 == 0:
+            again = load_library_horizon(file.horizon.name)
+            assert again.horizon == file.horizon, "the recipe changed: give it a new version"
+            assert replace(again.provenance, created_by="x") == replace(file.provenance, created_by="x")
+    with pytest.raises(ValueError, match="which is a horizon: load it with load_library_horizon"):
+        load_library_instance(entries[0].name)
+    with pytest.raises(ValueError, match="which is an instance: load it with load_library_instance"):
+        load_library_horizon(list_library(sets=["disk"])[0].name)
 
 
 def test_every_tiny_instance_is_proved_by_cp_sat() -> None:
