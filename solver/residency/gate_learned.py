@@ -55,6 +55,9 @@ class GateLearned:
         self._chosen = self._start.sum(axis=1)
         layers, experts = self._start.shape
         known = average_prior(layers, experts) if sums is None else sums
+        if known.settings.neighbours:
+            # At a gate, the layers beside it are a step apart from each other.
+            raise ValueError(f"expected a model without neighbours, got {known.settings.neighbours}")
         self._static_from = STATIC_FROM_TOKENS if sums is None and static_from is None else static_from
         self._fixed_ns, self._per_token_ns = fixed_ns, per_token_ns
         # [layers, decays, experts]: one layer's inputs lie together.

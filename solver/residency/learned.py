@@ -43,7 +43,7 @@ class Learned:
         refit: Refit | None = None,
     ) -> None:
         self._start, self._fixed_ns, self._per_token_ns = start, fixed_ns, per_token_ns
-        self._inputs = Inputs(start)
+        self._inputs = Inputs(start, sums.settings.neighbours)
         self._model = sums.solve()
         self._refit = refit
         self._tokens = 1.0

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prescope.formulation.checks import require_int
 from prescope.formulation.demand import FloatArray, IntArray
 
 DECAYS = (1.0, 0.5, 0.2, 0.05)
 """Weights of the newest step in the inputs: the last step itself, and moving averages."""
+
+_NEIGHBOURS = 1
+"""Place in `DECAYS` of the average by which neighbouring layers are looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +30,15 @@ class OutlookSettings:
         Steps that the future is cut off after.
     penalty
         Ridge penalty per unit of summed weight; the constant input has none.
+    neighbours
+        Layers on either side of an expert's own that are looked at too, by one moving average each; the first
+        layer is taken as the one after the last. The model grows by twice as many experts.
     """
 
     discount: float = 0.8
     ahead: int = 12
     penalty: float = 1e-3
+    neighbours: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.discount < 1:
@@ -39,6 +47,11 @@ class OutlookSettings:
             raise ValueError(f"expected ahead >= 1, got {self.ahead}")
         if not self.penalty > 0:
             raise ValueError(f"expected penalty > 0, got {self.penalty}")
+        require_int("neighbours", self.neighbours, 0)
+
+    def width(self, experts: int) -> int:
+        """Inputs of a layer's model, the constant one included."""
+        return (len(DECAYS) + 2 * self.neighbours) * experts + 1
 
 
 class Inputs:
@@ -48,9 +61,12 @@ class Inputs:
     ----------
     start
         Probability that a token chooses each expert, as known before, float64 ``[layers, experts]``.
+    neighbours
+        As of `OutlookSettings`.
     """
 
-    def __init__(self, start: FloatArray) -> None:
+    def __init__(self, start: FloatArray, neighbours: int = 0) -> None:
+        self._distances = [*range(-neighbours, 0), *range(1, neighbours + 1)]
         self._averages = np.repeat(np.asarray(start, dtype=np.float64)[None], len(DECAYS), axis=0)
 
     def observe(self, use: FloatArray) -> None:
@@ -59,11 +75,10 @@ class Inputs:
             average += decay * (use - average)
 
     def rows(self) -> FloatArray:
-        """One row per layer, the last column being 1: float64 ``[layers, 4 experts + 1]``."""
-        _, layers, experts = self._averages.shape
-        rows = np.ones((layers, len(DECAYS) * experts + 1))
-        rows[:, :-1] = self._averages.transpose(1, 0, 2).reshape(layers, -1)
-        return rows
+        """One row per layer, the last column being 1: float64 ``[layers, width]`` as of `OutlookSettings`."""
+        beside = [np.roll(self._averages[_NEIGHBOURS], -distance, axis=0) for distance in self._distances]
+        ones = np.ones((self._averages.shape[1], 1))
+        return np.concatenate([*self._averages, *beside, ones], axis=1)
 
 
 class OutlookSums:
@@ -78,7 +93,7 @@ class OutlookSums:
     """
 
     def __init__(self, layers: int, experts: int, settings: OutlookSettings) -> None:
-        width = len(DECAYS) * experts + 1
+        width = settings.width(experts)
         self.settings = settings
         self.weight = 0.0
         self._square = np.zeros((layers, width, width))
@@ -120,7 +135,7 @@ class OutlookSums:
         return float(fitted - 2.0 * np.sum(coefficients * self._product))
 
     def solve(self) -> FloatArray:
-        """Coefficients, float64 ``[layers, 4 experts + 1, experts]``.
+        """Coefficients, float64 ``[layers, OutlookSettings.width(experts), experts]``.
 
         Raises
         ------
@@ -174,7 +189,7 @@ def fit_outlook(
         known = len(steps) - ahead + 1
         if known < 1:
             continue
-        inputs, rows, uses = Inputs(start), [], []
+        inputs, rows, uses = Inputs(start, sums.settings.neighbours), [], []
         for counts in steps:
             rows.append(inputs.rows())
             uses.append(use_of(counts, start))

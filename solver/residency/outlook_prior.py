@@ -32,12 +32,13 @@ def average_prior(
     require_int("experts", experts, 1)
     if not strength > 0:
         raise ValueError(f"expected strength > 0, got {strength}")
-    width = len(DECAYS) * experts + 1
+    settings = settings or OutlookSettings()
+    width = settings.width(experts)
     square = np.full(width, strength)
     square[-1] = 0.1 * strength
     product: FloatArray = np.zeros((layers, width, experts))
     own = np.arange(experts)
     product[:, _BELIEVED * experts + own, own] = strength
-    sums = OutlookSums(layers, experts, settings or OutlookSettings())
+    sums = OutlookSums(layers, experts, settings)
     sums.believe(np.broadcast_to(np.diag(square), (layers, width, width)), product)
     return sums

@@ -125,3 +125,37 @@ def test_without_a_model_large_batches_stay_as_they_are():
 def test_wrong_settings_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         OutlookSettings(**changes)
+
+
+def test_neighbours_are_averages_of_the_layers_beside():
+    alone, beside = Inputs(START), Inputs(START, neighbours=1)
+    for step in range(3):
+        use = np.random.default_rng(step).random(START.shape)
+        alone.observe(use)
+        beside.observe(use)
+    own, rows = alone.rows(), beside.rows()
+    assert rows.shape == (LAYERS, OutlookSettings(neighbours=1).width(EXPERTS))
+    assert (rows[:, : own.shape[1] - 1] == own[:, :-1]).all() and (rows[:, -1] == 1).all()
+    half = own[:, EXPERTS : 2 * EXPERTS]
+    before, after = np.split(rows[:, own.shape[1] - 1 : -1], 2, axis=1)
+    assert (before == np.roll(half, 1, axis=0)).all() and (after == np.roll(half, -1, axis=0)).all()
+
+
+def test_neighbours_tell_what_a_layer_alone_cannot():
+    # Layer 1 does tomorrow what layer 0 does today; layer 0 draws.
+    random = np.random.default_rng(0)
+    steps = np.zeros((400, 2, 4), dtype=np.int64)
+    drawn = random.integers(0, 4, 401)
+    steps[np.arange(400), 0, drawn[1:]] = 1
+    steps[np.arange(400), 1, drawn[:-1]] = 1
+    start = np.full((2, 4), 0.25)
+    misfits = []
+    for neighbours in (0, 1):
+        settings = OutlookSettings(ahead=1, discount=0.0, neighbours=neighbours)
+        rule = Learned(start, fit_outlook([steps[:300]], start, settings), **COSTS)
+        miss = 0.0
+        for now, then in zip(steps[300:-1], steps[301:], strict=True):
+            rule.observe(now)
+            miss += float(((rule.expected_use() - then)[1] ** 2).sum())
+        misfits.append(miss)
+    assert misfits[1] < 0.2 * misfits[0]
