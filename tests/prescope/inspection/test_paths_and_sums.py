@@ -98,6 +98,46 @@ def test_waiting_shows_as_slack_where_nothing_was_tight() -> None:
     }
 
 
+def test_a_host_that_begins_late_is_waited_for_from_then_on() -> None:
+    late = Schedule(
+        tasks=(
+            task("dense", "gpu", 0, None, None, 0, 10),
+            task("compute", "cpu", 0, 1, None, 15, 25),
+            task("predict", "cpu", 0, None, None, 26, 28),
+        ),
+        layer_end_ns=(28,),
+        makespan_ns=30,
+    )
+    assert {part.name: part.ns for part in spent(late)} == {
+        "dense": 10,
+        "waiting for the cpu": 10,
+        "waiting for predictions": 2,
+        "other waiting": 5 + 1 + 2,
+    }
+
+
+@FEW
+@given(evaluated(), st.lists(st.integers(0, 6), min_size=1, max_size=40))
+def test_nothing_real_upsets_the_sums(drawn: tuple[Instance, Plan, Schedule], noise: list[int]) -> None:
+    """Real tasks start late, take long, overlap and end after their step: paths and sums hold."""
+    instance, plan, schedule = drawn
+    tasks = []
+    for number, one in enumerate(schedule.tasks):
+        late, longer = noise[number % len(noise)], noise[(3 * number + 1) % len(noise)]
+        tasks.append(replace(one, start_ns=one.start_ns + late, end_ns=one.end_ns + late + longer))
+    tasks.sort(key=lambda one: (one.start_ns, one.end_ns, one.lane, one.layer))
+    real = replace(schedule, tasks=tuple(tasks), makespan_ns=schedule.makespan_ns + noise[0])
+    assert sum(part.ns for part in spent(real)) == real.makespan_ns
+    path = critical_path(real, link_ready_ns=instance.link_ready_ns)
+    assert all(link.slack_ns >= 0 for link in path)
+    length_ns = sum(link.slack_ns + link.task.duration_ns for link in path)
+    assert length_ns == path[-1].task.end_ns - path[0].task.start_ns
+    step = StepView(name="real", schedules={"measured": real}, instance=instance, plan=plan)
+    assert sum(row.end_ns - row.start_ns for row in layer_rows(step)) == real.layer_end_ns[-1]
+    found = waterfall(step)
+    assert found is not None and sum(part.ns for part in found.parts) == real.makespan_ns
+
+
 def test_a_schedule_without_tasks_has_no_path() -> None:
     assert critical_path(Schedule(tasks=(), layer_end_ns=(0,), makespan_ns=0)) == ()
 
