@@ -42,9 +42,10 @@ PLACE = ("expert_mb", "link_gb_s", "cpu_gb_s", "resident")
 FIELDS = ("split", "kind", "seed", "batch", *PLACE, "policy", "all_ns", "after_ns")
 FIRST = 20
 BARE = PolicyCode(ahead=0, copies=0, expected=False, spread=0.0)
+RASH = "never waits"
 POLICIES = {
     BASE: BARE,
-    "never waits": ExpectedPolicy(waits=False).code,
+    RASH: ExpectedPolicy(waits=False).code,
     "no guard": ExpectedPolicy().code,
     "guard": ExpectedPolicy(guard=GUARD).code,
 }
@@ -96,7 +97,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--split", choices=("test", "validation"), default="test")
     options.add_argument("--batches", nargs="+", type=int, default=(1, 8, 32))
     options.add_argument("--seeds", type=int, default=5)
-    options.add_argument("--window", type=int, default=60, help="steps in a row")
+    options.add_argument("--window", type=int, default=40, help="steps in a row")
     options.add_argument("--fresh", action="store_true", help="start over")
     options.add_argument("--output", type=Path, default=HERE / "results")
     return options
@@ -121,8 +122,10 @@ def judged(steps: Steps, seed: int, batch: int, shares: FloatArray, layers: int)
         place = dict(zip(PLACE, cell, strict=True))
         for policy, code in POLICIES.items():
             for kind, (chance, tokens) in forecasts.items():
-                # Without prefetch, forecasts change nothing.
-                if policy == BASE and kind != "good":
+                # Without prefetch, forecasts change nothing; without waiting, two kinds say enough.
+                if (policy == BASE and kind != "good") or (
+                    policy == RASH and kind not in ("good", "uniform")
+                ):
                     continue
                 ends = roll_out(
                     site,
@@ -184,6 +187,8 @@ def table(lines: list[dict[str, Any]]) -> dict[tuple[str, str], tuple[float, flo
     cells = {key[:2] for key in found}
     result = {}
     for kind, policy in product(KINDS, [name for name in POLICIES if name != BASE]):
+        if not all((*cell, policy, kind) in found for cell in cells):
+            continue
         changes = [
             [
                 of / bare - 1
