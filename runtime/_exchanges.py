@@ -25,8 +25,9 @@ class Exchanges:
     def __init__(self, residents: Sequence[Sequence[int]], contents: Contents) -> None:
         self.places = Places(residents, len(contents))
         self._contents = contents
-        self.names = tuple((slot_place(row),) for row in range(self.places.rows))
-        self.initial: tuple[tuple[int, int, int], ...] = ()
+        self._names = tuple(slot_place(row) for row in range(self.places.rows))
+        self.initial = tuple(self.places.contents())
+        self.changed: set[int] = set()
         self.pending: tuple[int, ...] = ()
         self.landing: list[int] = []
         self._victims: dict[int, int] = {}
@@ -34,11 +35,15 @@ class Exchanges:
     def begin_step(self, last: StepOps) -> tuple[str, ...]:
         """A step begins after ``last``; returns what its fork takes over."""
         self.places.begin_step()
-        self.initial = tuple(self.places.contents())
+        if self.changed:
+            self.initial = tuple(self.places.contents())
+            self.changed.clear()
         self.pending = self._left_open(last)
         self.landing = []
-        closed = set(range(self.places.rows)).difference(self.pending)
-        return tuple(self.names[row][0] for row in sorted(closed))
+        if not self.pending:
+            return self._names
+        under_way = set(self.pending)
+        return tuple(name for row, name in enumerate(self._names) if row not in under_way)
 
     def announce(
         self,
@@ -95,13 +100,16 @@ class Exchanges:
         filled = _filled(step)
         still_open = set(filled[done:])
         rows = dict.fromkeys(row for row in filled[:done] if row not in still_open)
-        return tuple(self.names[row][0] for row in rows)
+        return tuple(self._names[row] for row in rows)
 
     def recover(self, step: StepOps, lost: Collection[int]) -> tuple[tuple[int, int, int], ...]:
         """A step failed: see `ProgramBuilder.recover`."""
         self._victims.clear()
-        self.initial = self.pending = ()
-        return tuple(self.places.recover(set(_filled(step)), lost))
+        self.pending = ()
+        again = tuple(self.places.recover(set(_filled(step)), lost))
+        self.initial = tuple(self.places.contents())
+        self.changed.clear()
+        return again
 
     def _give(self, slot: int) -> None:
         """What is in the slot keeps its row; from here on the slot has the victim's."""
@@ -111,6 +119,7 @@ class Exchanges:
         if held.reader is None and held.copy is not None:
             # Nothing else would wait for it before the next step.
             self.landing.append(held.copy)
+        self.changed.add(held.layer)
         self.places.exchange(slot, held.layer, held.expert, self._victims.pop(held.expert))
 
     def _left_open(self, last: StepOps) -> tuple[int, ...]:

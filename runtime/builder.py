@@ -223,7 +223,8 @@ class ProgramBuilder:
         waits = [last[GPU], last[CPU], last[LINK] if carry else None]
         handed_on = tuple(self._slot_name[slot][0] for slot in self._contents.filled() if carry)
         if self._exchanges is not None:
-            self._residents = tuple(map(frozenset, self._exchanges.places.residents()))
+            if self._exchanges.changed:
+                self._residents = tuple(map(frozenset, self._exchanges.places.residents()))
             waits += self._exchanges.landing
             handed_on = self._exchanges.handed_on(self._step, waits)
         return self._step.add(

@@ -120,7 +120,8 @@ def _missing_contents(first: Program, second: Program) -> Iterator[str]:
             yield (
                 f"expected the step before to leave layer {layer} expert {expert} in slot {slot}, got {got}"
             )
-    if early := _open_slots(first) & _named(second, OpKind.FORK):
+    left_open = _open_slots(first)
+    if early := left_open and left_open & _named(second, OpKind.FORK):
         yield f"expected slots {sorted(early)}, which the step before left open, to be pending, got not"
 
 
@@ -148,8 +149,10 @@ def _shape_hazards(step: int, program: Program) -> Iterator[str]:
 
 
 def _handing_hazards(step: int, program: Program, kind: OpKind, expected: set[int]) -> Iterator[str]:
-    if not expected <= (named := _named(program, kind)):
-        yield f"expected the {kind} of step {step} to name slots {sorted(expected)}, got {sorted(named)}"
+    names = {place for op in program.ops if op.kind is kind for place in (*op.reads, *op.writes)}
+    if not all(slot_place(slot) in names for slot in expected):
+        named = sorted(slots_among(names))
+        yield f"expected the {kind} of step {step} to name slots {sorted(expected)}, got {named}"
 
 
 def _filled(program: Program) -> set[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -13,6 +14,7 @@ FORMAT = "prescope-program/2"
 _SLOT = "slot:"
 
 
+@lru_cache(maxsize=1 << 16)
 def slot_place(slot: int) -> str:
     """Name of a slot among the locations that operations touch."""
     return f"{_SLOT}{slot}"
