@@ -64,7 +64,7 @@ def run(
 ) -> None:
     """Generate text with the experts in host memory under several policies, and say what each cost."""
     from prescope.commands.documents import require_recording
-    from prescope.commands.output import console, print_json, progress_console
+    from prescope.commands.output import console, print_json, print_table, progress_console
     from prescope.commands.prompts import take_prompts
     from prescope.compare import CompareSettings, compare
     from prescope.models import named_predictor, open_model
@@ -105,7 +105,7 @@ def run(
     else:
         out = console()
         out.print(comparison_heading(result), markup=False)
-        out.print(comparison_table(result))
+        print_table(comparison_table(result))
     if not all(row.tokens_equal for row in result.rows):
         raise typer.Exit(1)
 
