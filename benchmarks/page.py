@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.page_cases import EXPERTS, LAYERS, STEPS, large_view
+from prescope.bench.versions import this_machine
 from prescope.inspection import View
 from prescope.page import write_document
 from prescope.page.from_view import page_document
@@ -119,7 +120,7 @@ def write(folder: Path, lines: list[dict[str, Any]]) -> None:
         f"with two schedules the second has every duration changed at random by up to {JITTER:.0%}, as real "
         "clocks do.",
         "Think: the sums against the lower bound and the critical paths. Open: from the start of the",
-        "navigation until everything is drawn, in headless Chromium.",
+        f"navigation until everything is drawn, in headless Chromium. Times on {this_machine().machine}.",
         "",
         "| batch | schedules | tasks | steps in full | size | think | write | open | next step | redraw |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",

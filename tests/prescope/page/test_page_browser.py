@@ -238,12 +238,21 @@ def test_themes(page: Any) -> None:
     def background() -> str:
         return str(page.execute_script("return getComputedStyle(document.body).backgroundColor"))
 
-    light = background()
+    def drawn() -> list[str]:
+        return list(
+            page.execute_script(
+                "return [...document.querySelectorAll('canvas')].map((one) => one.toDataURL())"
+            )
+        )
+
+    light, before = background(), drawn()
     theme(page, dark=True)
     dark = background()
     assert light != dark
+    wait_for(lambda: all(old != new for old, new in zip(before, drawn(), strict=True)))
     find(page, "#theme").click()  # light, whatever the system says
     assert background() == light
+    assert drawn() == before
     theme(page, dark=False)
     find(page, "#theme").click()
     assert background() == dark
