@@ -82,10 +82,9 @@ def main() -> int:
             writer.writerows(lines)
         part.replace(path)
         print(f"seed {seed} batch {batch}: {len(lines)} lines", file=sys.stderr)
-    rows_of = table(lines)
-    lost = losses(lines)
+    rows_of, lost = table(lines), losses(lines)
     path.with_suffix(".md").write_text(markdown(rows_of, lost, lines, options.split), encoding="utf-8")
-    late = max(later for (kind, policy), (_, _, later) in rows_of.items() if policy == "guard")
+    late = max(later for (_, policy), (_, _, later) in rows_of.items() if policy == "guard")
     return int(late > 0.02 or max(share for share, _ in lost.values()) > 0.005)
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from prescope.formulation.demand import FloatArray, IntArray
 
@@ -26,7 +27,7 @@ DOUBT = 100.0
 """By how much what was seen must outweigh that nothing is wrong: times the square root of a band's mean, this
 many needed experts count as expected besides those that were."""
 
-# Rows of the sums.
+# Places in the sums.
 _EXPECTED, _NEEDED, _SEEN = 0, 1, 2
 
 
@@ -35,29 +36,32 @@ class Calibration(NamedTuple):
 
     Parameters
     ----------
-    said
-        Probabilities as said, by target layer (a ring) and distance, float64 ``[W + 1, W, E]``.
+    said, band
+        Probabilities as said and their bands, by target layer (a ring) and distance, float64 and uint8
+        ``[W + 1, W, E]``.
     target
         Layer that each row of ``said`` is about, -1 for none, int64 ``[W + 1, W]``.
     sums
         Of probabilities, experts that were needed, and experts, by distance and band, all fading; float64
-        ``[3, >= W, BANDS]``. They outlive the step.
+        ``[>= W, BANDS, 3]``. They outlive the step.
     """
 
     said: FloatArray
+    band: npt.NDArray[np.uint8]
     target: IntArray
     sums: FloatArray
 
 
 def new_sums(ahead: int) -> FloatArray:
     """Sums of nothing."""
-    return np.zeros((3, ahead, BANDS))
+    return np.zeros((ahead, BANDS, 3))
 
 
 def new_calibration(ahead: int, experts: int, sums: FloatArray) -> Calibration:
     """Calibration at the start of a step, with sums of the steps before."""
     return Calibration(
         said=np.zeros((ahead + 1, ahead, experts)),
+        band=np.zeros((ahead + 1, ahead, experts), dtype=np.uint8),
         target=np.full((ahead + 1, ahead), -1, dtype=np.int64),
         sums=sums,
     )
@@ -71,16 +75,16 @@ def learn(calibration: Calibration, layer: int, counts: IntArray) -> None:
     for row in range(rows):
         if calibration.target[place, row] != layer:
             continue
-        said, sums = calibration.said[place, row], calibration.sums[:, row]
-        for which in range(3):
-            for band in range(BANDS):
-                sums[which, band] *= FADE
+        said, bands, sums = calibration.said[place, row], calibration.band[place, row], calibration.sums[row]
+        for band in range(BANDS):
+            for which in range(3):
+                sums[band, which] *= FADE
         for expert in range(experts):
-            band = _band(said[expert])
-            sums[_EXPECTED, band] += said[expert]
-            sums[_SEEN, band] += 1.0
+            band = bands[expert]
+            sums[band, _EXPECTED] += said[expert]
+            sums[band, _SEEN] += 1.0
             if counts[expert] > 0:
-                sums[_NEEDED, band] += 1.0
+                sums[band, _NEEDED] += 1.0
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -98,26 +102,22 @@ def recalibrate(
     ring, _, experts = calibration.said.shape
     scales = np.empty(BANDS)
     for row in range(ahead):
-        place, sums = (layer + 1 + row) % ring, calibration.sums[:, row]
+        place, sums = (layer + 1 + row) % ring, calibration.sums[row]
         calibration.target[place, row] = layer + 1 + row
         for band in range(BANDS):
             scales[band] = 1.0
-            if sums[_EXPECTED, band] > 0.0:
-                doubt = DOUBT * sqrt(sums[_EXPECTED, band] / sums[_SEEN, band])
-                scales[band] = (sums[_NEEDED, band] + doubt) / (sums[_EXPECTED, band] + doubt)
-        said = calibration.said[place, row]
+            if sums[band, _EXPECTED] > 0.0:
+                doubt = DOUBT * sqrt(sums[band, _EXPECTED] / sums[band, _SEEN])
+                scales[band] = (sums[band, _NEEDED] + doubt) / (sums[band, _EXPECTED] + doubt)
+        said, bands = calibration.said[place, row], calibration.band[place, row]
+        chances, expected = probability[row], tokens[row]
         for expert in range(experts):
-            chance = probability[row, expert]
-            said[expert] = chance
-            if chance > 0.0:
-                scale = scales[_band(chance)]
-                corrected = chance * scale
-                if corrected > 1.0:
-                    scale, corrected = 1.0 / chance, 1.0
-                probability[row, expert] = corrected
-                tokens[row, expert] *= scale
-
-
-@numba.njit(cache=True)
-def _band(chance: float) -> int:
-    return min(int(sqrt(chance) * BANDS), BANDS - 1)
+            said[expert] = chances[expert]
+            bands[expert] = int(min(sqrt(chances[expert]) * BANDS, BANDS - 1.0))
+        for expert in range(experts):
+            scale = scales[bands[expert]]
+            corrected = said[expert] * scale
+            if corrected > 1.0:
+                scale, corrected = 1.0 / said[expert], 1.0
+            chances[expert] = corrected
+            expected[expert] *= scale
