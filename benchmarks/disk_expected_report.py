@@ -93,13 +93,13 @@ def guard_loss(sums: Sums) -> tuple[float, float]:
 def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
     """All tables for people."""
     batches = sorted({int(line["batch"]) for line in lines})
-    places = {(line["seed"], line["batch"]) for line in lines}
+    there = {(int(line["seed"]), int(line["batch"])) for line in lines}
+    # Those that are not interrupted in the middle.
     whole_seeds = [
-        seed
-        for seed in sorted({int(line["seed"]) for line in lines})
-        if all((str(seed), str(batch)) in {(str(a), str(b)) for a, b in places} for batch in batches)
+        seed for seed in sorted({seed for seed, _ in there}) if all((seed, one) in there for one in batches)
     ]
-    sums = sums_of([line for line in lines if int(line["seed"]) in whole_seeds])
+    lines = [line for line in lines if int(line["seed"]) in whole_seeds]
+    sums = sums_of(lines)
     names = sorted({key[2] for key in sums})
     seeds = len(whole_seeds)
     columns = [(costs, batch) for costs in names for batch in batches]
