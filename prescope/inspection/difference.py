@@ -12,6 +12,8 @@ from prescope.inspection.view import StepView, View
 from prescope.report.origin import Origin, mark
 
 Key = tuple[int, int]
+# Of what files say of themselves, that which makes two runs different.
+_TOLD = ("model", "policy", "predictor", "retention", "residency", "costs", "backend", "machine", "versions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +141,7 @@ def difference(before: View, after: View, *, schedule: str | None = None, anyway
         if not view.steps:
             raise ValueError(f"expected two files with steps, got {view.kind.value} in {view.path}")
     pairs, notices = _pairs(before, after)
+    notices += _told(before, after)
     first, second = _names(pairs, schedule)
     if first != second:
         notices.append(f"{first} times against {second} times")
@@ -193,6 +196,16 @@ def _pairs(before: View, after: View) -> tuple[list[tuple[StepView, StepView]], 
         if len(view.steps) > len(pairs)
     ]
     return pairs, notices
+
+
+def _told(before: View, after: View) -> list[str]:
+    """What the files say of themselves that is not the same."""
+    sides = before.provenance, after.provenance
+    return [
+        f"{key}: {sides[0][key]} against {sides[1][key]}"
+        for key in _TOLD
+        if all(key in side for side in sides) and sides[0][key] != sides[1][key]
+    ]
 
 
 def _span(view: View) -> str:

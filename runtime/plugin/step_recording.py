@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from prescope.formulation import format_bytes
 from prescope.instances import RecordedStep, Recording
 from prescope.instances.recording import said_before
 from prescope.runtime.plugin.report import EngineReport, StepReport
@@ -55,7 +55,10 @@ def happened(backend: str) -> tuple[str, str]:
 
 def facts_of(report: EngineReport, model: Any) -> Mapping[str, str]:
     """Where a recording comes from, in text pairs."""
-    config = model.config
+    # The profile measures with parts of this package.
+    from prescope.runtime.profile.machine import this_machine
+
+    config, machine = model.config, this_machine()
     facts = {
         # Without the folder it was loaded from, which says nothing elsewhere.
         "model": Path(getattr(config, "_name_or_path", "") or config.model_type).name,
@@ -64,14 +67,13 @@ def facts_of(report: EngineReport, model: Any) -> Mapping[str, str]:
         "backend": report.backend,
         "costs": report.preset,
         "residency": report.residency,
-        "expert memory": f"{report.expert_memory_bytes} bytes",
+        "expert memory": format_bytes(report.expert_memory_bytes),
         "times": happened(report.backend)[1],
         "dilation": f"{report.dilation:g}",
-        "machine": f"{platform.system()} {platform.machine()}",
-        "versions": ", ".join(
-            f"{package} {version(package)}" for package in ("prescope", "torch", "transformers", "numpy")
-        )
-        + f", python {platform.python_version()}",
+        "machine": f"{machine.system} {machine.architecture}, {machine.cores} cores, "
+        f"{format_bytes(machine.memory_bytes)} of memory",
+        "versions": f"prescope {version('prescope')}, torch {machine.torch}, "
+        f"transformers {machine.transformers}, python {machine.python}",
     }
     if report.warnings:
         facts["degraded"] = "; ".join(report.warnings)
