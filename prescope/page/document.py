@@ -49,6 +49,8 @@ class PageStep:
     ----------
     label
         Its name in the step selector.
+    number
+        Its number on axes.
     tokens
         Tokens of the batch; ``None`` where not known.
     schedules
@@ -70,6 +72,7 @@ class PageStep:
 
     label: str
     schedules: tuple[DrawnSchedule, ...]
+    number: int = 0
     tokens: int | None = None
     counts: npt.NDArray[np.int64] | None = None
     residents: npt.NDArray[np.bool_] | None = None

@@ -59,7 +59,7 @@ _REASONS = {
 }
 _BECAUSE = tuple(_REASONS)
 _LANES = ("link", "gpu", "cpu")
-_DISK_LANES = ("disk", "compute", "cpu")  # the weights come from disk to memory, and the processor computes
+_DISK_LANES = ("disk", "cpu", "host")  # weights come from disk to memory, and the processor is the device
 _CLOCKS = {
     "planned": "computed from the plan by the exact evaluator",
     "simulated": "the program run in virtual time",
@@ -147,6 +147,7 @@ def _step(view: View, step: StepView, layers: int, experts: int, abouts: dict[st
             residents[layer, list(row)] = True
     fall = waterfall(step)
     return PageStep(
+        number=step.index,
         label=f"{step.name}, {step.phase}" if step.phase else step.name,
         tokens=step.tokens,
         schedules=tuple(_drawn(name, schedule) for name, schedule in step.schedules.items()),

@@ -115,6 +115,7 @@ def _timeline(timeline: Timeline) -> dict[str, Any]:
 def _step(step: PageStep) -> dict[str, Any]:
     return {
         "label": step.label,
+        "number": step.number,
         "tokens": step.tokens,
         "facts": step.facts,
         "gap": step.gap,

@@ -96,6 +96,7 @@ def small_step(at: int, name: str) -> PageStep:
     said[0] = np.nan
     return PageStep(
         label=f"{name} {at}",
+        number=40 + at,
         tokens=4,
         schedules=tuple(drawn),
         counts=rng.integers(0, 5, (2, 10)),

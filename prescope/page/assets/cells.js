@@ -1,9 +1,9 @@
 // A matrix as a grid of coloured cells, with a cursor for mouse and keys.
 
 class Cells {
-  // pairsOf(row, column) -> [title, pairs]; colourOf(row, column) -> a fill; onPick(row, column).
-  constructor({ id, label, rowName, columnName, pairsOf, colourOf, onPick }) {
-    Object.assign(this, { rowName, columnName, pairsOf, colourOf, onPick });
+  // pairsOf(row, column) -> [title, pairs]; colourOf(row, column) -> a fill; onPick(row, column); rowName(row).
+  constructor({ id, label, pairsOf, colourOf, onPick, rowName = String }) {
+    Object.assign(this, { pairsOf, colourOf, onPick, rowName });
     this.rows = 0;
     this.columns = 0;
     this.cursor = null;
@@ -59,7 +59,7 @@ class Cells {
     const step = (size, room) => [1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 128, 200, 256, 500, 1000, 5000].find((each) => each * size >= room) || 10000;
     const down = step(this.tall, 14);
     for (let row = 0; row < this.rows; row += down) {
-      const text = String(row);
+      const text = this.rowName(row);
       context.fillText(text, this.left - 6 - context.measureText(text).width, this.top + (row + 0.5) * this.tall);
     }
     const across = step(this.wide, 28);

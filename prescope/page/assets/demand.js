@@ -125,7 +125,7 @@ function demandMap(steps) {
   for (const step of steps) step.counts.forEach((count, at) => { sums[at] += count; });
   const most = Math.max(...sums, 1);
   if (!demandCells) {
-    demandCells = new Cells({ id: 'demand-map', label: 'True demand', rowName: 'layer', columnName: 'expert',
+    demandCells = new Cells({ id: 'demand-map', label: 'True demand',
       colourOf: (row, column) => demandCells.colour(row, column), pairsOf: (row, column) => demandCells.pairs(row, column) });
   }
   demandCells.colour = (row, column) => heatColour(Math.sqrt(sums[row * timeline.experts + column] / most));

@@ -11,7 +11,7 @@ function summary() {
     const above = bound && bound[1] ? last.makespan_ns / bound[1] - 1 : null;
     frame.replaceChildren(...[
       ...heads.map((head, at) => tile(head.name, formatNs(head.makespan_ns), at ? against(head, heads[0]) : '')),
-      bound ? tile('lower bound', formatNs(bound[1]), above === null ? '' : `${formatShare(above)} above it`) : '',
+      bound ? tile('lower bound', formatNs(bound[1]), above === null ? '' : above >= 1 ? `${last.name} is ${(1 + above).toFixed(1)} times it` : `${last.name} is ${formatShare(above)} above it`) : '',
       step.tokens ? tile('per token', formatNs(last.makespan_ns / step.tokens), plural(step.tokens, 'token')) : '',
       ...timeline.lanes.map((lane, at) => (!timeline.steps.some((each) => each.schedules.some((head) => head.busy_ns[at] > 0)) ? '' : tile(`${lane} busy`, formatShare(last.busy_ns[at] / Math.max(last.makespan_ns, 1)), formatNs(last.busy_ns[at])))),
     ].filter(Boolean));

@@ -64,7 +64,7 @@ function heatSection(id, panel) {
   let values = null;
   let most = 1;
   const cells = new Cells({
-    id: `${id}-map`, label: panel.title, rowName: panel.rows, columnName: panel.columns,
+    id: `${id}-map`, label: panel.title,
     colourOf: (row, column) => heatColour(Math.sqrt(values[row * columns + column] / most)),
     pairsOf: (row, column) => [`${panel.rows} ${row}, ${panel.columns} ${column}`, [[panel.unit || 'value', formatNumber(values[row * columns + column] / panel.scale)]]],
   });

@@ -24,7 +24,7 @@ function residencySection() {
   let data = null;
   const codeAt = (row, column) => (mode.value === 'layer' ? states[row][Number(layer.value) * timeline.experts + column] : states[state.step][row * timeline.experts + column]);
   const cells = new Cells({
-    id: 'map', label: 'Residency map', rowName: 'layer', columnName: 'expert',
+    id: 'map', label: 'Residency map', rowName: (row) => String(mode.value === 'layer' ? timeline.steps[row].number : row),
     colourOf: (row, column) => (mode.value === 'share' ? heatColour(shares[row * timeline.experts + column]) : stateColour(codeAt(row, column))),
     pairsOf: (row, column) => {
       if (mode.value === 'share') return [`Layer ${row}, expert ${column}`, [['used while resident', formatShare(shares[row * timeline.experts + column])]]];

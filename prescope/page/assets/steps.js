@@ -91,7 +91,7 @@ function drawSteps(frame, legend, width, perToken) {
     grid.places.map((place) => [s('line', { x1: left, x2: width - right, y1: y(place), y2: y(place), class: 'grid' }),
       s('text', { x: left - 6, y: y(place) + 4, 'text-anchor': 'end', class: 'tick' }, formatTick(place, grid.step))]),
     chosen, bars,
-    steps.map((step, index) => (index % every === 0 ? s('text', { x: left + (index + 0.5) * slot, y: height - bottom + 16, 'text-anchor': 'middle', class: 'tick' }, String(index)) : '')),
+    steps.map((step, index) => (index % every === 0 ? s('text', { x: left + (index + 0.5) * slot, y: height - bottom + 16, 'text-anchor': 'middle', class: 'tick' }, String(steps[index].number)) : '')),
     s('rect', { x: left, y: 0, width: width - left - right, height, class: 'catch',
       onclick: (event) => pickStep(at(event)), onpointermove: (event) => hover(event, at(event)), onpointerleave: hideTooltip }));
   const at = (event) => clamp(Math.floor((event.clientX - picture.getBoundingClientRect().left - left) / slot), 0, steps.length - 1);

@@ -195,6 +195,13 @@ def test_a_click_in_the_chart_picks_the_step(page: Any) -> None:
     wait_for(lambda: "small 2 (3 of 3)" in text(page, "#step-label"))
 
 
+def test_steps_are_numbered_as_in_their_run(page: Any) -> None:
+    ticks = page.execute_script(
+        "return [...document.querySelectorAll('#steps .tick')].map((one) => one.textContent)"
+    )
+    assert ticks[-3:] == ["40", "41", "42"]
+
+
 def test_a_click_selects_a_task_with_its_twin(page: Any) -> None:
     point_at(page, "#timeline", 0.85, 80).click().perform()
     assert "Copy of layer 1, expert 8" in text(page, "#details h3")
