@@ -38,11 +38,15 @@ class Steps:
     probabilities, expected_tokens
         As of `prescope.formulation.PredictedDemand`, ``[HORIZONS, L, E]``; what is said at a step's last
         gates of the next step's first layers is in them.
+    before
+        Tokens of the steps before the first, which the predictor has seen, int64 ``[steps * layers, E]``;
+        ``None`` where there are several windows.
     """
 
     counts: IntArray
     probabilities: FloatArray
     expected_tokens: FloatArray
+    before: IntArray | None = None
 
 
 def read_shared_trace(path: Path) -> RoutingTrace:
@@ -127,6 +131,7 @@ def draw_steps(
         counts=np.concatenate([part.counts for part in parts]),
         probabilities=np.concatenate([part.probabilities for part in parts], axis=1),
         expected_tokens=np.concatenate([part.expected_tokens for part in parts], axis=1),
+        before=parts[0].before if len(parts) == 1 else None,
     )
 
 
@@ -139,6 +144,7 @@ def _drive(trace: RoutingTrace, model: RoutingOnlyModel, rows: IntArray) -> Step
     total = (rows.shape[0] - _WARM_UP) * layers
     horizons = min(HORIZONS, model.horizons)
     counts = np.zeros((total, experts), dtype=np.int64)
+    before = np.zeros((_WARM_UP * layers, experts), dtype=np.int64)
     chance: npt.NDArray[np.float64] = np.zeros((horizons, total, experts))
     tokens = np.zeros_like(chance)
     weights = trace.topk_weights
@@ -150,8 +156,8 @@ def _drive(trace: RoutingTrace, model: RoutingOnlyModel, rows: IntArray) -> Step
             if layer >= 0:
                 scale = None if weights is None else torch.from_numpy(weights[row, layer].astype(np.float32))
                 predictor.observe(layer, None, torch.from_numpy(ids[:, layer]), scale)
-                if now >= 0:
-                    np.add.at(counts[now], ids[:, layer].ravel(), 1)
+                # Negative ones count from the end of those before.
+                np.add.at((counts if now >= 0 else before)[now], ids[:, layer].ravel(), 1)
             elif step > _WARM_UP:
                 # The last gate of the step before has said it.
                 continue
@@ -161,7 +167,7 @@ def _drive(trace: RoutingTrace, model: RoutingOnlyModel, rows: IntArray) -> Step
                 said = _said(predictor, layer, horizon, layers)
                 chance[horizon - 1, now + horizon] = said.probability
                 tokens[horizon - 1, now + horizon] = said.expected_tokens
-    return Steps(counts=counts, probabilities=chance, expected_tokens=tokens)
+    return Steps(counts=counts, probabilities=chance, expected_tokens=tokens, before=before)
 
 
 def _said(predictor: RoutingOnly, layer: int, horizon: int, layers: int) -> Forecast:
