@@ -78,7 +78,7 @@ def explain(
     if as_json:
         print_json({"kind": kind, **head, **document})
         return
-    which = problem.name if number is None else f"{problem.name}, step {number} of {plan}"
+    which = problem.name if number is None else f"step {number} of {plan}"
     out.print(f"{which}, planned by {made.info.method}", style="bold", markup=False)
     for sentence in sentences:
         out.print(sentence, markup=False)

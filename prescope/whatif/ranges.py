@@ -74,17 +74,20 @@ def _reader(lever: Lever, total_bytes: int) -> Callable[[str], float | None]:
         if lever is Lever.RECALL and text.lower() == "none":
             return None
         try:
-            if lever is Lever.MEMORY:
-                if text.endswith("%"):
-                    return round(float(text[:-1]) / 100 * total_bytes)
-                return parse_bytes(text)
-            number = float(text)
-        except ValueError as error:
+            if lever is Lever.MEMORY and text.endswith("%"):
+                number = float(round(float(text[:-1]) / 100 * total_bytes))
+            elif lever is Lever.MEMORY:
+                number = float(parse_bytes(text))
+            else:
+                number = float(text)
+        except (ValueError, OverflowError) as error:
             raise ValueError(f"--{lever.value}: {_expected(lever)}, got {text!r}") from error
         if not 0 < number < float("inf") or (lever is Lever.RECALL and number > 1):
             raise ValueError(f"--{lever.value}: {_expected(lever)}, got {text!r}")
         if lever is Lever.BATCH and number != int(number):
             raise ValueError(f"--{lever.value}: {_expected(lever)}, got {text!r}")
+        if lever is Lever.MEMORY:
+            return round(number)
         return number * 1e9 if lever is Lever.LINK else number
 
     return read

@@ -45,6 +45,7 @@ def test_copies_that_overlap_count_once() -> None:
         )
 
     assert busy_ns([copy(5, 9), copy(0, 4), copy(2, 6), copy(20, 21)]) == 10
+    assert busy_ns([copy(0, 10), copy(1, 2), copy(3, 12)]) == 12
 
 
 def test_a_machine_at_the_pace_of_a_recording(tmp_path: Path) -> None:

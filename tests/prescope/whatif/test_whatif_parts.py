@@ -32,6 +32,8 @@ def test_knee_of_a_curve_that_saturates() -> None:
     # A stretch that rises again is no plateau.
     assert find_knee(values, [10.0, 10.1, 20.0, 30.0, 30.1]).value == 8.0
     assert find_knee(values, [10.0, 10.0, 10.0, 10.0, 10.0]).value == 1.0
+    assert find_knee(values[:3], [10.0, 10.6, 10.7]).value == 2.0
+    assert find_knee(values[:3], [10.0, 10.4, 10.5]).value == 1.0
 
 
 def test_knee_that_is_not_there() -> None:
@@ -74,6 +76,8 @@ def test_values_from_text() -> None:
     ("lever", "text", "says"),
     [
         (Lever.MEMORY, "many", "--memory: expected an amount of memory such as 4GiB or 25%, got 'many'"),
+        (Lever.MEMORY, "0%", "--memory: expected an amount of memory such as 4GiB or 25%, got '0%'"),
+        (Lever.MEMORY, "inf%", "--memory: expected an amount of memory"),
         (Lever.LINK, "0", "--link: expected GB/s above 0 such as 24, got '0'"),
         (Lever.LINK, "nan", "--link: expected GB/s above 0"),
         (Lever.SPEED, "-1", "--speed: expected a multiple above 0"),
@@ -178,8 +182,12 @@ def test_batches_are_recorded_tokens() -> None:
         )
     four = draw_counts(trace, found.rows, batch=4, steps=30, seed=5)
     assert ((four - one) >= 0).all() and (four.sum(axis=2) == 4 * trace.meta.top_k).all()
-    alone = example_trace(lengths=((0, 5),))
-    assert material(alone, seed=0).same
+    alone = example_trace(lengths=((0, 50),))
+    found = material(alone, seed=0)
+    assert found.same
+    # Rows begin at places of their own, not all at the sequence's first token.
+    first = draw_counts(alone, found.rows, batch=8, steps=1, seed=0)[0]
+    assert (first > 0).sum() > alone.layers * alone.meta.top_k
 
 
 @pytest.mark.parametrize("tier", list(Tier))
