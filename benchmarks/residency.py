@@ -270,7 +270,8 @@ def markdown(lines: list[dict[str, Any]], split: str) -> str:
         "# Residents\n",
         f"Made by `python benchmarks/residency.py --split {split} --seeds {len(seeds)}` (do not edit): "
         f"{split} sequences, {len(seeds)} seed{'s' * (len(seeds) > 1)}, simulated. Time per step with "
-        "residents that never move; what the best executed plan that knows all demand gains on it (Belady's or a flow's); and the share "
+        "residents that never move; what the best executed plan that knows all demand gains on it (Belady's "
+        "or a flow's); and the share "
         "of this gain that each rule reaches, sum over sum, with its standard deviation over the seeds "
         "(negative: slower than leaving all as it is; `-` where less than 0.2 % can be gained). "
         "`ktransformers`: a static mask, what is missing runs on the host. `auto`: the learned rule, from "
