@@ -111,7 +111,9 @@ def _document(file: Path) -> dict[str, Any]:
             data = _unpacked(data)
         document = json.loads(data)
     except (ValueError, OSError, EOFError, RecursionError) as error:
-        raise ValueError(f"{file}: expected {_KINDS}, got {error}") from error
+        raise ValueError(
+            f"{file}: expected a file that prescope wrote in JSON, got {error}; write it again"
+        ) from error
     if not isinstance(document, dict):
         raise ValueError(f"{file}: expected {_KINDS}, got other JSON; name a file that prescope wrote")
     return document

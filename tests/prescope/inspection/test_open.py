@@ -196,8 +196,8 @@ def test_steps_by_number(kinds: dict[ViewKind, Path]) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "expected an instance, a plan"),
-        (b"\xff\xfe", "expected an instance, a plan"),
+        (b"", "wrote in JSON, got"),
+        (b"\xff\xfe", "wrote in JSON, got"),
         (b"[1]", "got other JSON"),
         (b"{}", "name a file that prescope wrote"),
         (b'{"format": "their-plan"}', "the format 'their-plan'"),
@@ -207,7 +207,7 @@ def test_steps_by_number(kinds: dict[ViewKind, Path]) -> None:
         (b'{"traceEvents": []}', "written by prescope"),
         (b'{"summary": [], "origins": []}', "expected a whole answer of --json, got one without 'runs'"),
         (b'{"predictors": [], "judged_sequences": 1}', "expected a whole answer of --json"),
-        (b"[" * 100_000, "expected an instance, a plan"),
+        (b"[" * 100_000, "wrote in JSON, got"),
     ],
 )
 def test_other_files_are_refused_by_name(tmp_path: Path, content: bytes, message: str) -> None:

@@ -259,6 +259,12 @@ def test_utilisation_is_the_share_of_time_busy(drawn: tuple[Instance, Plan, Sche
         assert busy.mean() * end_ns == pytest.approx(within, abs=1e-6 * end_ns)
 
 
+def test_workers_that_overlap_are_busy_once() -> None:
+    tasks = (task("compute", "cpu", 0, 1, None, 0, 10), task("compute", "cpu", 0, 2, None, 5, 15))
+    schedule = Schedule(tasks=tasks, layer_end_ns=(20,), makespan_ns=20)
+    assert utilisation(schedule, 4)[Lane.CPU].tolist() == [1.0, 1.0, 1.0, 0.0]
+
+
 def test_buckets_are_needed() -> None:
     with pytest.raises(ValueError, match="buckets >= 1"):
         utilisation(SMALL, 0)
