@@ -15,8 +15,8 @@ def inspect(
     file: Annotated[
         Path,
         typer.Argument(
-            help="An instance, a plan, a program, a trace, a recording, a horizon or its plan, "
-            "recorded routing, a benchmark's folder, or the JSON of bench or evaluate."
+            help="An instance (also a name in the library), a plan, a program, a trace, a recording, "
+            "a horizon or its plan, recorded routing, a benchmark's folder, or the JSON of bench or evaluate."
         ),
     ],
     instance: Annotated[

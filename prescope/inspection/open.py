@@ -24,7 +24,8 @@ def open_view(path: str | os.PathLike[str], *, instance: str | os.PathLike[str] 
     ----------
     path
         An instance, a plan, a program, a trace, a recording, a horizon or its plan, recorded routing, the
-        folder or JSON answer of ``prescope bench``, or the JSON answer of ``prescope evaluate``.
+        folder or JSON answer of ``prescope bench``, the JSON answer of ``prescope evaluate``, or the name of
+        an instance in the library.
     instance
         What a plan is for (a file, or a name in the library), or the horizon of a horizon's plan.
 
@@ -40,12 +41,23 @@ def open_view(path: str | os.PathLike[str], *, instance: str | os.PathLike[str] 
 
         return bench_view(file)
     if not file.is_file():
-        raise ValueError(f"expected a file, got none at {file}; check the path")
+        return _from_library(os.fspath(path))
     if file.suffix == ".npz":
         from prescope.inspection.kinds.routing import routing_view
 
         return routing_view(file)
     return _open_json(file, named)
+
+
+def _from_library(name: str) -> View:
+    from prescope.inspection.kinds.instance import file_view
+    from prescope.instances import list_library, load_library_instance
+
+    if any(entry.name == name for entry in list_library()):
+        return file_view(name, load_library_instance(name))
+    raise ValueError(
+        f"expected a file, got none at {name}, and no instance of that name in the library; check the path"
+    )
 
 
 def _open_json(file: Path, instance: str | None) -> View:

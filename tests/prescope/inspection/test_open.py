@@ -24,6 +24,7 @@ from prescope.instances import (
     Provenance,
     RecordedStep,
     Recording,
+    list_library,
     write_horizon,
     write_instance,
     write_plan,
@@ -182,6 +183,14 @@ def test_a_layer_lists_its_experts(waste: Waste, tmp_path: Path, capsys: Any) ->
     table = out.partition("experts of layer 0")[2].splitlines()
     assert [line.split()[:3] for line in table[2:4]] == [["0", "1", "on"], ["2", "0", "unused"]]
     assert "25%" in table[2] and "demand said one layer ahead" in out
+
+
+def test_an_instance_of_the_library_by_its_name() -> None:
+    entry = list_library()[0]
+    view = open_view(entry.name)
+    assert (view.kind, view.title) == (ViewKind.INSTANCE, entry.name)
+    assert len(view.tables[0].rows) == entry.layers
+    assert sum(int(row[1] or 0) for row in view.tables[0].rows) == view.facts["activated"]
 
 
 def test_steps_by_number(kinds: dict[ViewKind, Path]) -> None:
