@@ -48,26 +48,27 @@ def packed(document: PageDocument) -> dict[str, Any]:
     }
 
 
-def without_tasks(data: dict[str, Any], over_bytes: int) -> int:
-    """Take steps' tasks out of a packed object until it is shorter by ``over_bytes``, if it can be.
+def shorten(data: dict[str, Any], over_bytes: int) -> int:
+    """Take tasks, then demands out of a packed object until it is shorter by ``over_bytes``, if it can be.
 
-    Those steps keep their totals and maps. The first, the last and the slowest keep their tasks longest, then
+    Those steps keep their totals and maps. The first, the last and the slowest keep everything longest, then
     those evenly between.
 
     Returns
     -------
     int
-        How many steps lost their tasks.
+        How many bytes were saved.
     """
     steps = data["timeline"]["steps"] if data["timeline"] else []
-    saved = lost = 0
-    for at in reversed(_by_importance([step["schedules"][-1]["makespan_ns"] for step in steps])):
-        if saved >= over_bytes:
-            break
-        saved += len(steps[at]["tasks"]) + len('""') - len("null")
-        steps[at]["tasks"] = None
-        lost += 1
-    return lost
+    order = _by_importance([step["schedules"][-1]["makespan_ns"] for step in steps])
+    saved = 0
+    for part in ("tasks", "demand"):
+        for at in reversed(order):
+            if saved >= over_bytes:
+                return saved
+            saved += len(steps[at][part]) + len('""') - len("null")
+            steps[at][part] = None
+    return saved
 
 
 def step_states(step: PageStep, shape: tuple[int, int]) -> npt.NDArray[np.int64]:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import json
+import logging
 import os
 from importlib.resources import files
 from pathlib import Path
@@ -13,7 +14,9 @@ from typing import Any
 
 from prescope.instances._atomic import atomic_file
 from prescope.page.document import PageDocument
-from prescope.page.pack import packed, without_tasks
+from prescope.page.pack import packed, shorten
+
+logger = logging.getLogger(__name__)
 
 MAX_BYTES = 2_000_000
 """What a page may weigh."""
@@ -54,16 +57,18 @@ def render_page(document: PageDocument, *, max_bytes: int = MAX_BYTES) -> str:
     document
         What to show.
     max_bytes
-        What the page may weigh. Where that is too little for every step, some steps keep only their totals
-        and maps, and the page says so at each of them.
+        What the page may weigh. Where that is too little, some steps lose their tasks, and where that does
+        not suffice their demands; they keep their totals and maps, and the page says so at each of them.
     """
     style = _asset("page.css")
     script = "'use strict';\n(() => {\n" + "\n".join(_asset(name) for name in SCRIPTS) + "\n})();\n"
     data = packed(document)
     page = _page(document, style, script, data)
     over_bytes = len(page.encode()) - max_bytes
-    if over_bytes <= 0 or not without_tasks(data, over_bytes):
+    if over_bytes <= 0:
         return page
+    if shorten(data, over_bytes) < over_bytes:
+        logger.warning("the page of %s is larger than %d bytes even without tasks", document.title, max_bytes)
     return _page(document, style, script, data)
 
 

@@ -10,7 +10,7 @@ function demandSection() {
     if (!data) return;
     run += 1;
     const mine = run;
-    const steps = scope.value === 'all' ? await demandsOfAll() : [data];
+    const steps = scope.value === 'all' ? await Promise.all(timeline.steps.map((_, index) => readDemand(index))) : [data];
     if (mine === run) drawDemand(frame, steps);
   };
   scope.addEventListener('change', again);
@@ -19,19 +19,12 @@ function demandSection() {
     timeline.steps.length > 1 ? h('div', { class: 'bar' }, h('label', {}, 'Over ', scope)) : '', frame);
 }
 
-async function demandsOfAll() {
-  return Promise.all(timeline.steps.map(async (step, index) => {
-    const [counts, probability, expected] = await unpackColumns(step.demand);
-    const scaled = (column, scale) => (column.length ? column.map((value) => (value < 0 ? null : value / scale)) : null);
-    return { index, counts: counts.length ? counts : null, probability: scaled(probability, timeline.probability_scale), expected: scaled(expected, timeline.tokens_scale) };
-  }));
-}
-
 function drawDemand(frame, steps) {
   const known = steps.filter((step) => step.counts && step.probability);
   if (!known.length) {
     const counted = steps.filter((step) => step.counts);
-    frame.replaceChildren(h('p', { class: 'hint' }, 'No predictions were recorded. The map shows the true demand.'), ...(counted.length ? demandMap(counted) : []));
+    frame.replaceChildren(...(counted.length ? [h('p', { class: 'hint' }, 'No predictions were recorded. The map shows the true demand.'), ...demandMap(counted)]
+      : [h('p', { class: 'note' }, 'The demand of this step is not known, or not in the file: with all of it the file would be too large.')]));
     return;
   }
   const rows = demandRows(known);

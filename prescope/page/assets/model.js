@@ -2,7 +2,7 @@
 
 const doc = JSON.parse(document.getElementById('data').textContent);
 const timeline = doc.timeline;
-const state = { step: timeline ? timeline.start : 0, selected: null, layer: null };
+const state = { step: timeline ? timeline.start : 0, selected: null };
 
 const unpacked = new Map();
 
@@ -15,16 +15,22 @@ function stepData(index) {
   return unpacked.get(index);
 }
 
-async function readStep(index) {
-  const packed = timeline.steps[index];
-  const [counts, probability, expected] = await unpackColumns(packed.demand);
-  const data = {
+// What was asked of one step, and what was predicted; null for what is not known or not in the file.
+async function readDemand(index) {
+  const { demand } = timeline.steps[index];
+  const [counts, probability, expected] = demand === null ? [[], [], []] : await unpackColumns(demand);
+  const scaled = (column, scale) => (column.length ? column.map((value) => (value < 0 ? null : value / scale)) : null);
+  return {
     index,
     counts: counts.length ? counts : null,
-    probability: probability.length ? probability.map((value) => (value < 0 ? null : value / timeline.probability_scale)) : null,
-    expected: expected.length ? expected.map((value) => (value < 0 ? null : value / timeline.tokens_scale)) : null,
-    schedules: null,
+    probability: scaled(probability, timeline.probability_scale),
+    expected: scaled(expected, timeline.tokens_scale),
   };
+}
+
+async function readStep(index) {
+  const packed = timeline.steps[index];
+  const data = { ...await readDemand(index), schedules: null };
   if (packed.tasks !== null) {
     const columns = await unpackColumns(packed.tasks);
     const count = packed.schedules.length;

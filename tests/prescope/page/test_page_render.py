@@ -130,8 +130,23 @@ def test_a_page_that_would_be_too_large_drops_tasks_and_says_so() -> None:
     assert kept[0] and kept[-1]
     # What is kept is spread over the run.
     assert max(len(run) for run in "".join(".#"[keep] for keep in kept).split("#")) <= 4
+    assert all(step["demand"] for step in data_of(page)["timeline"]["steps"])
+
+
+def test_demands_go_after_all_tasks_and_then_a_warning_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    document = small_document(steps=40)
+    whole = data_of(render_page(document))["timeline"]["steps"]
+    tasks = sum(len(step["tasks"]) - 2 for step in whole)
+    size = len(render_page(document).encode())
+    limit = size - tasks - sum(len(step["demand"]) for step in whole) // 2
+    page = render_page(document, max_bytes=limit)
+    assert len(page.encode()) <= limit and not caplog.records
+    steps = data_of(page)["timeline"]["steps"]
+    assert all(step["tasks"] is None for step in steps)
+    assert 15 <= sum(step["demand"] is not None for step in steps) <= 21
     none = data_of(render_page(document, max_bytes=0))["timeline"]["steps"]
-    assert all(step["tasks"] is None and step["demand"] for step in none)
+    assert all(step["tasks"] is None and step["demand"] is None for step in none)
+    assert "larger than 0 bytes" in caplog.text
 
 
 def test_same_document_same_page() -> None:
