@@ -171,13 +171,13 @@ def test_what_cannot_be_compared_is_said(
 
 
 def test_benchmarks_run_by_run(answer: Answer, tmp_path: Path) -> None:
-    first = sweep(tmp_path / "first", rows("dp", 100, 200, None, 50))
-    second = sweep(tmp_path / "second", rows("dp", 100, 400, 10, None))
+    first = sweep(tmp_path / "first", rows("dp", 100, 200, None, 50, 60))
+    second = sweep(tmp_path / "second", rows("dp", 100, 400, 10, None, None))
     same = answer(CompareBench, "compare", first, first)
     assert same.ratio == 1 and same.groups[0].shorter == same.groups[0].longer == 0
     worse = answer(CompareBench, "compare", first, second, "--fail-if-slower", "2%", code=1)
     (group,) = worse.groups
-    assert (group.runs, group.shorter, group.longer, group.lost, group.gained) == (2, 0, 1, 1, 1)
+    assert (group.runs, group.shorter, group.longer, group.lost, group.gained) == (2, 0, 1, 2, 1)
     assert worse.slower and worse.ratio == pytest.approx(2**0.5)
     assert (group.worst, group.worst_instance) == (2.0, "instance-1")
     assert not answer(CompareBench, "compare", second, first / "runs.csv", "--fail-if-slower", "0").slower

@@ -218,6 +218,16 @@ def test_the_waterfall_names_what_was_lost(waste: tuple[Instance, Plan, Plan]) -
     assert parts["unused copies"] == makespan_ns(instance, wasteful) - makespan_ns(instance, clean) > 0
 
 
+def test_a_planner_that_does_worse_takes_nothing_away(waste: tuple[Instance, Plan, Plan]) -> None:
+    instance, clean, _ = waste
+    schedule = evaluate(instance, clean)
+    step = StepView(name="step", schedules={"planned": schedule}, instance=instance, plan=clean)
+    found = waterfall(step, method="cpu-only")
+    assert found is not None
+    parts = {part.name: part.ns for part in found.parts}
+    assert parts["choices"] == 0 <= parts["unproved"] == schedule.makespan_ns - found.lower_bound_ns
+
+
 def test_no_waterfall_without_a_plan() -> None:
     assert waterfall(StepView(name="step", schedules={"planned": SMALL})) is None
     assert add_waterfalls([]) is None
