@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from prescope.formulation import InfeasiblePlanError, Instance, LayerPlan, Plan, Transfer, makespan_ns
+from prescope.formulation import (
+    InfeasiblePlanError,
+    Instance,
+    LayerPlan,
+    Plan,
+    TaskKind,
+    Transfer,
+    evaluate,
+    makespan_ns,
+)
 
 # Places in an order that are tried evenly spread, before all places around the best of them.
 _SPREAD = 16
@@ -47,7 +56,7 @@ def on_device(
     if instance.slots == 0:
         return None
     copy = Transfer(layer=layer, expert=expert, gate=gate)
-    last = max((place + 1 for place, one in enumerate(bare.transfers) if one.layer <= layer), default=0)
+    last, near = _link_places(instance, plan, bare, layer, on_demand=gate == layer)
 
     def placed(place: int) -> Edited | None:
         order = (*bare.transfers[:place], copy, *bare.transfers[place:])
@@ -58,10 +67,30 @@ def on_device(
         at = max((index + 1 for index, one in enumerate(gpu) if one in before), default=0)
         return _best(_judged(instance, _insert(copied, layer, expert, spot)) for spot in {at, len(gpu)})
 
-    found = _search(placed, last)
+    found = _search(placed, last, near)
     if found is None:
         return None
     return _best((found, _best_order(instance, _taken_out(found[0], layer, expert), layer, expert)))
+
+
+def _link_places(
+    instance: Instance, plan: Plan, bare: Plan, layer: int, *, on_demand: bool
+) -> tuple[int, int]:
+    """The last place of the link's order that is worth a try, and one that is likely good.
+
+    A copy made before the gate comes before those of later layers. One made at the gate comes behind all
+    that the link does until then, whatever they are for, or the link would wait.
+    """
+    schedule = evaluate(instance, plan)
+    gate_ns = next(
+        task.end_ns for task in schedule.tasks if task.layer == layer and task.kind is TaskKind.DENSE
+    )
+    started_ns = {
+        (task.layer, task.expert): task.start_ns for task in schedule.tasks if task.kind is TaskKind.COPY
+    }
+    by_gate = sum(started_ns[one.layer, one.expert] < gate_ns for one in bare.transfers)
+    needed = max((place + 1 for place, one in enumerate(bare.transfers) if one.layer <= layer), default=0)
+    return (max(needed, by_gate), by_gate) if on_demand else (needed, needed)
 
 
 def without(plan: Plan, layer: int, expert: int) -> Plan:
@@ -101,11 +130,11 @@ def _best(found: Iterable[Edited | None]) -> Edited | None:
     return min((one for one in found if one is not None), key=lambda one: one[1], default=None)
 
 
-def _search(placed: Callable[[int], Edited | None], last: int) -> Edited | None:
-    """The best of the places ``0..last``; where they are many, of a spread and of those around its best."""
+def _search(placed: Callable[[int], Edited | None], last: int, near: int = 0) -> Edited | None:
+    """The best of the places ``0..last``; of many a spread, ``near``, and those around the best of these."""
     spread: Sequence[int] = range(last + 1)
     if last > 2 * _SPREAD:
-        spread = sorted({round(step * last / _SPREAD) for step in range(_SPREAD + 1)})
+        spread = sorted({near, *(round(step * last / _SPREAD) for step in range(_SPREAD + 1))})
     tried = {place: placed(place) for place in spread}
     feasible = [place for place in spread if tried[place] is not None]
     if not feasible:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -109,6 +110,10 @@ def test_the_best_place_is_the_best_of_all_places_tried_by_hand(given_: Any) -> 
             found = on_device(instance, plan, layer, expert)
             if found is not None:
                 assert found[1] == makespan_ns(instance, found[0]) >= min(times)
+            late = on_device(instance, plan, layer, expert, gate=layer)
+            if late is not None:
+                copy = next(t for t in late[0].transfers if (t.layer, t.expert) == (layer, expert))
+                assert copy.gate == layer and late[1] == makespan_ns(instance, late[0]) >= min(times)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -189,6 +194,23 @@ def test_where_a_plan_loses_time() -> None:
     whole = explain_plan(instance, plan, count=instance.layers)
     assert sum(one.duration_ns for one in whole.layers) == whole.makespan_ns == makespan_ns(instance, plan)
     assert sum(one.lost_ns for one in whole.layers) == whole.makespan_ns - whole.ideal_ns
+
+
+def test_a_copy_at_the_gate_does_not_hold_up_the_link() -> None:
+    from prescope.instances import load_library_instance
+
+    instance = load_library_instance("gpt-oss-20b@a100-pcie4-fit-n48-decode-b8-g0-t0").instance
+    plan = solve(instance, method="dp-fast").plan
+    assert plan is not None
+    for layer in (6, 12, 18):
+        for expert in plan.layers[layer].cpu[:2]:
+            found = on_device(instance, plan, layer, expert, gate=layer)
+            assert found is not None
+            copies = [one for one in evaluate(instance, found[0]).tasks if one.kind is TaskKind.COPY]
+            idle = [late.start_ns - early.end_ns for early, late in pairwise(copies)]
+            before = [one for one in evaluate(instance, plan).tasks if one.kind is TaskKind.COPY]
+            was_idle = [late.start_ns - early.end_ns for early, late in pairwise(before)]
+            assert sum(idle) <= sum(was_idle) + instance.costs.copy_ns(layer)
 
 
 @given(st.integers(0, 10_000))
