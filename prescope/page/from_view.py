@@ -60,6 +60,7 @@ _REASONS = {
 _BECAUSE = tuple(_REASONS)
 _LANES = ("link", "gpu", "cpu")
 _DISK_LANES = ("disk", "cpu", "host")  # weights come from disk to memory, and the processor is the device
+_MUST_SEE = ("degraded", "refused")  # of a provenance, shown at the top as well
 _CLOCKS = {
     "planned": "computed from the plan by the exact evaluator",
     "simulated": "the program run in virtual time",
@@ -92,6 +93,7 @@ def page_document(view: View, *, start: int = 0, progress: Progress | None = Non
         kind=view.kind.value,
         facts=_pairs({name: value for name, value in view.facts.items() if name != "notes"}),
         provenance=(("file", view.path), *_pairs(view.provenance)),
+        notes=tuple(text for name in _MUST_SEE if (text := view.provenance.get(name))),
         timeline=_timeline(view, start, progress) if view.steps else None,
         panels=tuple(panels),
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prescope.formulation.schedule import Lane, TaskKind
+from prescope.formulation.schedule import Lane, Schedule, TaskKind
 from prescope.page.codec import Int64, pack_columns
 from prescope.page.document import (
     Cell,
@@ -51,16 +51,19 @@ def packed(document: PageDocument) -> dict[str, Any]:
 def shorten(data: dict[str, Any], over_bytes: int) -> int:
     """Take tasks, then demands out of a packed object until it is shorter by ``over_bytes``, if it can be.
 
-    Those steps keep their totals and maps. The first, the last and the slowest keep everything longest, then
-    those evenly between.
+    Those steps keep their totals and maps. The one shown first, the run's first, the slowest and the last
+    keep everything longest, then those evenly between.
 
     Returns
     -------
     int
         How many bytes were saved.
     """
-    steps = data["timeline"]["steps"] if data["timeline"] else []
-    order = _by_importance([step["schedules"][-1]["makespan_ns"] for step in steps])
+    if data["timeline"] is None:
+        return 0
+    steps = data["timeline"]["steps"]
+    times_ns = [step["schedules"][-1]["makespan_ns"] for step in steps]
+    order = _by_importance(times_ns, data["timeline"]["start"])
     saved = 0
     for part in ("tasks", "demand"):
         for at in reversed(order):
@@ -125,10 +128,10 @@ def _step(step: PageStep) -> dict[str, Any]:
             {
                 "name": drawn.name,
                 "makespan_ns": drawn.schedule.makespan_ns,
-                "busy_ns": [_busy_ns(step, position, lane) for lane in LANES],
+                "busy_ns": [_busy_ns(drawn.schedule, lane) for lane in LANES],
                 "tasks": len(drawn.schedule.tasks),
             }
-            for position, drawn in enumerate(step.schedules)
+            for drawn in step.schedules
         ],
         "counted": step.counts is not None,
         "demand": pack_columns(_demand_columns(step)),
@@ -136,9 +139,8 @@ def _step(step: PageStep) -> dict[str, Any]:
     }
 
 
-def _busy_ns(step: PageStep, position: int, lane: Lane) -> int:
+def _busy_ns(schedule: Schedule, lane: Lane) -> int:
     """Time within the step during which a lane has work; tasks that overlap count once."""
-    schedule = step.schedules[position].schedule
     total_ns = end_ns = 0
     for task in schedule.lane(lane):
         start_ns = max(task.start_ns, end_ns)
@@ -174,12 +176,10 @@ def _differences(columns: list[Int64]) -> list[Int64]:
     return [column - (columns[at - 1] if at else 0) for at, column in enumerate(columns)]
 
 
-def _by_importance(times_ns: list[int]) -> list[int]:
-    """Positions of steps: first, slowest, last, then every second of what is left out, and so on."""
-    if not times_ns:
-        return []
+def _by_importance(times_ns: list[int], start: int) -> list[int]:
+    """Positions of steps: shown, first, slowest, last, then ever more of those evenly between."""
     last = len(times_ns) - 1
-    order = [0, times_ns.index(max(times_ns)), last]
+    order = [start, 0, times_ns.index(max(times_ns)), last]
     stride = 2 ** last.bit_length()
     while stride >= 1:
         order += range(0, last + 1, stride)

@@ -82,10 +82,12 @@ def test_times_are_called_what_the_file_calls_them() -> None:
         path="p",
         title="t",
         facts={},
-        provenance={"times": "planned: by hand"},
+        provenance={"times": "planned: by hand", "degraded": "one rail was lost"},
         steps=view.steps,
     )
-    timeline = page_document(told).timeline
+    document = page_document(told)
+    assert document.notes == ("one rail was lost",)
+    timeline = document.timeline
     assert timeline is not None and timeline.clocks == (("planned", "by hand"),)
 
 
