@@ -2,13 +2,11 @@
 
 from prescope.report.comparison import comparison_heading, comparison_markdown, comparison_table
 from prescope.report.gantt import gantt, window_ns
-from prescope.report.layers import LayerSummary, layer_summaries
 from prescope.report.origin import MarkedTask, Origin, mark, shares
 from prescope.report.perfetto import TraceFile, read_trace, trace_document, write_trace
 from prescope.report.tables import instance_table, library_table, pairs_table, plain_table
 
 __all__ = [
-    "LayerSummary",
     "MarkedTask",
     "Origin",
     "TraceFile",
@@ -17,7 +15,6 @@ __all__ = [
     "comparison_table",
     "gantt",
     "instance_table",
-    "layer_summaries",
     "library_table",
     "mark",
     "pairs_table",

@@ -5,7 +5,7 @@ from small_schedule import SMALL
 from tiny_instances import instances_with_plans
 
 from prescope.formulation import InfeasiblePlanError, Instance, Lane, Plan, Schedule, TaskKind, evaluate
-from prescope.report import Origin, layer_summaries, mark, shares
+from prescope.report import Origin, mark, shares
 
 
 def test_every_task_of_a_known_schedule() -> None:
@@ -35,13 +35,6 @@ def test_a_copy_of_the_step_before_is_prefetched() -> None:
 def test_busy_shares_count_only_the_stretch() -> None:
     assert shares(SMALL, 0, 120) == {Lane.LINK: 90 / 120, Lane.GPU: 90 / 120, Lane.CPU: 40 / 120}
     assert shares(SMALL, 60, 80) == {Lane.LINK: 0.5, Lane.GPU: 1.0, Lane.CPU: 0.0}
-
-
-def test_layers_are_summed_up() -> None:
-    first, second = layer_summaries(SMALL)
-    assert (first.start_ns, first.end_ns, second.start_ns, second.end_ns) == (0, 60, 60, 120)
-    assert first.counts == {Origin.PREFETCHED: 1, Origin.RESIDENT: 1, Origin.HOST: 1}
-    assert second.counts == {Origin.PREFETCHED: 1, Origin.ON_DEMAND: 1, Origin.UNUSED: 1}
 
 
 @given(instances_with_plans())

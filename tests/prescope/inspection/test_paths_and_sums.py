@@ -158,6 +158,15 @@ def test_the_time_spent_adds_up(drawn: tuple[Instance, Plan, Schedule]) -> None:
         assert "waiting for the cpu" not in found and "waiting for predictions" not in found
 
 
+def test_the_layers_of_a_known_schedule() -> None:
+    first, second = layer_rows(StepView(name="small", schedules={"executed": SMALL}))
+    assert (first.start_ns, first.gate_ns, first.end_ns, second.end_ns) == (0, 20, 60, 120)
+    assert first.counts == {Origin.PREFETCHED: 1, Origin.RESIDENT: 1, Origin.HOST: 1}
+    assert second.counts == {Origin.PREFETCHED: 1, Origin.ON_DEMAND: 1, Origin.UNUSED: 1}
+    assert (first.wait_host_ns, second.wait_copy_ns) == (20, 10)
+    assert first.copied_bytes is None and first.tokens == {}
+
+
 @FEW
 @given(evaluated())
 def test_the_rows_of_the_layers_add_up(drawn: tuple[Instance, Plan, Schedule]) -> None:
