@@ -16,27 +16,35 @@ from file_mutants import damaged_bytes, damaged_document, hostile_bytes, nudged_
 from strict_json import same_json, strict_json
 
 from prescope.formulation import LayerPlan, Plan, PlanInfo, PredictedDemand, TableTime, Transfer
+from prescope.formulation.horizon import Horizon, HorizonPlan
 from prescope.instances import (
     Bounds,
+    HorizonFile,
     InstanceFile,
     InstanceFileError,
     Provenance,
     cost_file,
+    horizon_file,
+    horizon_plan_file,
     instance_file,
     library,
     list_library,
     plan_file,
     read_costs,
+    read_horizon,
+    read_horizon_plan,
     read_instance,
     read_plan,
     synthetic_instance,
     write_costs,
+    write_horizon,
+    write_horizon_plan,
     write_instance,
     write_plan,
 )
 
 Attempt = Callable[[int], str]
-KINDS = ("instance", "plan", "index", "costs")
+KINDS = ("instance", "plan", "index", "costs", "horizon", "horizon plan")
 
 
 def example_file() -> InstanceFile:
@@ -65,6 +73,29 @@ def example_plan() -> Plan:
     return Plan(layers=layers, transfers=transfers, info=info)
 
 
+def example_horizon() -> HorizonFile:
+    """A horizon with everything that a file can hold."""
+    file = example_file()
+    instance = file.instance
+    horizon = Horizon(
+        name="rows",
+        costs=instance.costs,
+        demands=(instance.demand,) * 3,
+        residents=instance.residents,
+        slots=instance.slots,
+        lookahead=instance.lookahead,
+        predicted=(instance.predicted,) * 3,  # type: ignore[arg-type]
+        history=((instance.demand,), (instance.demand,) * 2),
+    )
+    return HorizonFile(horizon=horizon, provenance=file.provenance, bounds=file.bounds)
+
+
+def example_horizon_plan() -> HorizonPlan:
+    """A horizon plan with every field in use."""
+    residents = tuple((layer % 8,) for layer in range(32))
+    return HorizonPlan(plans=(example_plan(),) * 3, residents=(residents,) * 3, method="m+n")
+
+
 def write_example(kind: str, path: Path) -> None:
     """A valid file of a kind."""
     if kind == "instance":
@@ -73,20 +104,38 @@ def write_example(kind: str, path: Path) -> None:
         write_plan(path, example_plan(), example_file().instance)
     elif kind == "costs":
         write_costs(path, example_costs())
+    elif kind == "horizon":
+        write_horizon(path, example_horizon())
+    elif kind == "horizon plan":
+        write_horizon_plan(path, example_horizon_plan(), example_horizon().horizon)
     else:
-        library.write_index(path.parent, list_library()[:40])
+        library.write_index(path.parent, [*list_library()[:38], *list_library(sets=["horizons"])[:2]])
 
 
 def read(kind: str, path: Path) -> Any:
     """What the package understands."""
     if kind == "index":
         return tuple(list_library(path.parent))
-    return {"instance": read_instance, "plan": read_plan, "costs": read_costs}[kind](path)
+    readers: dict[str, Callable[[Path], Any]] = {
+        "instance": read_instance,
+        "plan": read_plan,
+        "costs": read_costs,
+        "horizon": read_horizon,
+        "horizon plan": read_horizon_plan,
+    }
+    return readers[kind](path)
 
 
 def again(kind: str, content: Any) -> Any:
     """What was understood, as a document again, read by the independent reader."""
-    module = {"instance": instance_file, "plan": plan_file, "costs": cost_file, "index": library}[kind]
+    module = {
+        "instance": instance_file,
+        "plan": plan_file,
+        "costs": cost_file,
+        "index": library,
+        "horizon": horizon_file,
+        "horizon plan": horizon_plan_file,
+    }[kind]
     return strict_json(msgspec.json.encode(module._express(content)))  # type: ignore[attr-defined]
 
 
