@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prescope.page.render import MAX_BYTES, write_document
@@ -44,7 +45,14 @@ def write_page(
     ------
     FileNotFoundError
         When the folder does not exist.
+    ValueError
+        When ``path`` is a folder, or there is no step at ``start``.
     """
     from prescope.page.from_view import page_document
 
+    # Before minutes of work, not after.
+    if Path(path).is_dir():
+        raise ValueError(f"expected the name of a file for the page, got the folder {os.fspath(path)}")
+    if not Path(path).parent.is_dir():
+        raise FileNotFoundError(f"expected the folder {Path(path).parent} to exist, got none; make it first")
     return write_document(page_document(view, start=start, progress=progress), path, max_bytes=max_bytes)

@@ -56,4 +56,7 @@ const listeners = {};
 function on(name, listener) { (listeners[name] = listeners[name] || []).push(listener); }
 function emit(name, value) { for (const listener of listeners[name] || []) listener(value); }
 
+// How to scroll for those who want no motion.
+function calmly() { return matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth'; }
+
 function clamp(value, low, high) { return Math.min(Math.max(value, low), high); }

@@ -64,7 +64,7 @@ function layerTable(data) {
     'dense part_ns', 'device waits_ns', 'expert tokens', 'experts', ...styles.map((origin) => origin.name)];
   return sortableTable(columns, rows, { caption: 'Layers', name: 'Zoom the timeline to layer', onPick: (layer) => {
     emit('layer', layer);
-    document.getElementById('timeline-card').scrollIntoView({ behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth' });
+    document.getElementById('timeline-card').scrollIntoView({ behavior: calmly() });
   } });
 }
 

@@ -40,7 +40,9 @@ function residencySection() {
       if (mode.value === 'share' || !data || !data.schedules) return;
       const tasks = data.schedules[data.schedules.length - 1].tasks.filter((task) => task.layer === row && task.expert === column);
       const task = tasks.find((each) => each.kind === 'compute') || tasks[0];
-      if (task) select(task);
+      if (!task) return;
+      select(task);
+      document.getElementById('timeline-card').scrollIntoView({ behavior: calmly() });
     },
   });
   const legend = h('div', { class: 'legend' });

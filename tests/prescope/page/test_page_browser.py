@@ -234,6 +234,16 @@ def test_maps_and_demand_follow_their_choices(page: Any) -> None:
     wait_for(lambda: text(page, "#demand tbody") != before)
 
 
+def test_a_click_in_the_map_selects_its_task(page: Any) -> None:
+    chosen = page.execute_script("return document.querySelector('#details').hidden")
+    assert chosen
+    # Expert 5 of layer 0: the sixth cell, each 34 pixels wide behind a margin of 34.
+    width = find(page, "#map").size["width"]
+    point_at(page, "#map", (34 + 5.5 * 34) / width, 24).click().perform()
+    assert "Compute layer 0, expert 5" in text(page, "#details h3")
+    assert "its copy" in text(page, "#details")
+
+
 def test_both_accounts_sum_to_the_time_of_the_step(page: Any) -> None:
     totals = page.execute_script(
         "return [...document.querySelectorAll('.line.total')].map((line) => line.innerText)"

@@ -91,6 +91,16 @@ def test_times_are_called_what_the_file_calls_them() -> None:
     assert timeline is not None and timeline.clocks == (("planned", "by hand"),)
 
 
+def test_what_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    def never(done: int, total: int) -> None:
+        raise AssertionError("the work was begun")
+
+    with pytest.raises(ValueError, match="got the folder"):
+        write_page(tiny_view(1), tmp_path, progress=never)
+    with pytest.raises(FileNotFoundError, match="make it first"):
+        write_page(tiny_view(1), tmp_path / "none" / "page.html", progress=never)
+
+
 def test_a_start_that_is_no_step_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="start"):
         write_page(tiny_view(1), tmp_path / "page.html", start=2)
