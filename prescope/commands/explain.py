@@ -114,11 +114,16 @@ def _places(found: ExpertExplanation) -> Any:
     from prescope.formulation import format_ns
     from prescope.report import plain_table
 
-    table = plain_table("place", "all else as it is", "all else planned anew", "no shorter than")
+    proved = any(one.bound_ns is not None for one in found.alternatives)
+    columns = (
+        "place",
+        "all else as it is",
+        "all else planned anew",
+        *(("no shorter than",) if proved else ()),
+    )
+    table = plain_table(*columns)
     for one in found.alternatives:
-        cells = [
-            "not possible" if time is None else format_ns(time) for time in (one.fixed_ns, one.replanned_ns)
-        ]
-        bound = "" if one.bound_ns is None else format_ns(one.bound_ns)
-        table.add_row(one.place.value + (" (the plan's)" if one.chosen else ""), *cells, bound)
+        times = [one.fixed_ns, one.replanned_ns, *((one.bound_ns,) if proved else ())]
+        cells = ["not possible" if time is None else format_ns(time) for time in times]
+        table.add_row(one.place.value + (" (the plan's)" if one.chosen else ""), *cells)
     return table
