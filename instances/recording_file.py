@@ -104,15 +104,20 @@ def _express(recording: Recording) -> schema.RecordingDocument:
 def _understand(document: schema.RecordingDocument) -> Recording:
     with at_field("costs"):
         costs = [costs_from_record(record) for record in document.costs]
+        first_uses = list(dict.fromkeys(record.costs for record in document.steps))
+        if first_uses != list(range(len(costs))) or any(
+            model in costs[:at] for at, model in enumerate(costs)
+        ):
+            raise ValueError("expected distinct costs in the order in which steps use them, got others")
     steps: list[RecordedStep] = []
     residents: list[list[int]] | None = None
     for number, record in enumerate(document.steps):
         with at_field(f"steps[{number}]"):
+            if record.residents == residents:
+                raise ValueError("expected residents in the first step and null where they stay, got others")
             residents = residents if record.residents is None else record.residents
             if residents is None:
                 raise ValueError("expected residents in the first step, got null")
-            if record.costs >= len(costs):
-                raise ValueError(f"expected costs below {len(costs)}, got {record.costs}")
             steps.append(_step(record, document, costs[record.costs], residents))
     with at_field("steps"):
         return Recording(steps=tuple(steps), facts=document.facts)
@@ -179,8 +184,15 @@ def _step(
     )
     plan = plan_from_record(record.plan)
     schedules: dict[str, Schedule] = {}
+    planned = _planned(instance, plan)
     for name, written in record.schedules.items():
-        schedules[name] = evaluate(instance, plan) if written is None else _schedule(written)
+        schedule = planned if written is None else _schedule(written)
+        if schedule is None:
+            # Says why the plan does not fit.
+            schedule = evaluate(instance, plan)
+        elif written is not None and schedule == planned:
+            raise ValueError(f"expected null for a {name} schedule that is the evaluator's, got all of it")
+        schedules[name] = schedule
     return RecordedStep(
         index=record.index,
         instance=instance,

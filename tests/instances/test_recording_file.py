@@ -44,8 +44,9 @@ def recorded(seed: int, steps: int = 3) -> Recording:
     for number in range(steps):
         here = instance
         if number == steps - 1:
-            # Without residents the plan may not fit: it is stored with its own schedule.
-            here = replace(instance, link_ready_ns=instance.link_ready_ns + 1)
+            # With other residents the plan may not fit: it is stored with its own schedule.
+            residents = (tuple(range(instance.experts)), *instance.residents[1:])
+            here = replace(instance, link_ready_ns=instance.link_ready_ns + 1, residents=residents)
         happened = replace(schedule, makespan_ns=schedule.makespan_ns + pick.integer(0, 3))
         found.append(
             RecordedStep(
@@ -138,7 +139,9 @@ def test_what_the_evaluator_knows_is_not_stored(tmp_path: Path) -> None:
         (lambda d: d["steps"][0].update(surprise=1), "unknown field `surprise`"),
         (lambda d: d["steps"][0].update(tokens=7777), "checksum"),
         (lambda d: d["steps"][0].update(residents=None), "residents in the first step"),
-        (lambda d: d["steps"][0].update(costs=1), "costs below 1"),
+        (lambda d: d["steps"][0].update(costs=1), "distinct costs"),
+        (lambda d: d.update(costs=2 * d["costs"]), "distinct costs"),
+        (lambda d: d["steps"][1].update(residents=d["steps"][0]["residents"]), "null where they stay"),
         (lambda d: d["steps"][0]["demand"].__setitem__(0, [0]), "each with tokens"),
         (lambda d: d["steps"][0]["demand"].__setitem__(0, [0, 0]), "experts with tokens"),
         (lambda d: d["steps"][1].update(index=0), "ascending numbers"),

@@ -282,6 +282,7 @@ def test_workers_that_overlap_are_busy_once() -> None:
     tasks = (task("compute", "cpu", 0, 1, None, 0, 10), task("compute", "cpu", 0, 2, None, 5, 15))
     schedule = Schedule(tasks=tasks, layer_end_ns=(20,), makespan_ns=20)
     assert utilisation(schedule, 4)[Lane.CPU].tolist() == [1.0, 1.0, 1.0, 0.0]
+    assert utilisation(schedule, 1)[Lane.CPU].tolist() == [0.75]
 
 
 def test_buckets_are_needed() -> None:
