@@ -221,7 +221,7 @@ def markdown(
     split: str,
 ) -> str:
     """The tables for people."""
-    seeds = len({line["seed"] for line in lines})
+    seeds = len({int(line["seed"]) for line in lines})
     parts = [
         "# The guard\n",
         f"Made by `python benchmarks/guard.py --split {split}` (do not edit); the docstring says what the "

@@ -235,12 +235,13 @@ def shares_of(lines: list[dict[str, Any]], policy: str, batch: int) -> list[floa
 def markdown(lines: list[dict[str, Any]], worst: dict[str, float], options: argparse.Namespace) -> str:
     """The tables for people."""
     batches = sorted({int(line["batch"]) for line in lines})
+    seeds = len({int(line["seed"]) for line in lines})
     parts = [
         "# Planning under uncertainty\n",
         f"Made by `python benchmarks/uncertainty.py --split {options.split}` (do not edit). "
         "Share of the clairvoyant plan's gain over the intra-layer optimum without prefetch, "
         f"{options.split} sequences, sum over 24 cells of assumed costs, simulated; mean over "
-        f"{len({line['seed'] for line in lines})} seeds and, in brackets, their standard deviation. Last "
+        f"{seeds} seeds and, in brackets, their standard deviation. Last "
         "column: the cell, over all batches, that is worst against no prefetch (negative: faster).\n",
         "| policy | " + " | ".join(f"batch {batch}" for batch in batches) + " | worst cell |",
         "| --- |" + " --- |" * (len(batches) + 1),

@@ -165,11 +165,12 @@ def markdown(lines: list[dict[str, Any]]) -> tuple[str, float]:
         cells[cell][line["policy"]] += int(line["time_ns"])
     policies = [policy for policy in (*POLICIES, "expected by name") if policy != BASE]
     worst = {policy: max(one[policy] / one[BASE] - 1 for one in cells.values()) for policy in policies}
+    seeds = len({int(line["seed"]) for line in lines})
     parts = [
         "# Coarse experts and full batches\n",
         "Made by `python benchmarks/uncertainty_cases.py` (do not edit); the docstring says what is run. "
         "Share of the clairvoyant gain over no prefetch, summed over "
-        f"{len({line['seed'] for line in lines})} seeds and {len(CELLS)} cells, simulated; in the last row "
+        f"{seeds} seeds and {len(CELLS)} cells, simulated; in the last row "
         "what that gain is; in the last column the worst cell against no prefetch (negative: faster).\n",
         "| policy | " + " | ".join(f"{case}, batch {batch}" for case, batch in sums) + " | worst cell |",
         "| --- |" + " --- |" * (len(sums) + 1),
