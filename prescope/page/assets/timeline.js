@@ -33,7 +33,7 @@ function timelineSection() {
   let layout = null;
   const redraw = drawnAtWidth(frame, (width) => {
     if (!data || !data.schedules) return;
-    view.left = width < 560 ? 66 : 104;
+    view.left = width < 560 ? 70 : 108;
     view.right = width;
     layout = timelineLayout(data, shown);
     drawTimeline(canvas, layout, view, width);

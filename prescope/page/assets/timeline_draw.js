@@ -138,7 +138,7 @@ function drawGutter(context, layout, view) {
     context.fillStyle = colours.ink;
     context.font = '600 11px system-ui, sans-serif';
     const narrow = view.left < 80;
-    if (row.name && !row.ribbon) context.fillText(row.name.toUpperCase(), 2, middle);
+    if (row.name && !row.ribbon) context.fillText(row.name.toUpperCase(), 5, middle);
     context.fillStyle = colours.muted;
     context.font = '11px system-ui, sans-serif';
     const name = narrow ? row.sub.slice(0, 4) : row.sub;
@@ -161,7 +161,7 @@ function drawOverview(canvas, data, view, width, shown) {
   context.fillStyle = colours.muted;
   context.font = '11px system-ui, sans-serif';
   context.textBaseline = 'middle';
-  context.fillText(view.left < 80 ? 'all' : 'whole step', 2, height / 2);
+  context.fillText(view.left < 80 ? 'all' : 'whole step', 5, height / 2);
   const [from, to] = [x(view.low), x(view.high)];
   context.fillStyle = colours.surface;
   context.globalAlpha = 0.65;
