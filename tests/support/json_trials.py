@@ -15,7 +15,19 @@ from cost_file_strategies import example_costs
 from file_mutants import damaged_bytes, damaged_document, hostile_bytes, nudged_document, sealed
 from strict_json import same_json, strict_json
 
-from prescope.formulation import LayerPlan, Plan, PlanInfo, PredictedDemand, TableTime, Transfer
+from prescope.formulation import (
+    Forecast,
+    Lane,
+    LayerPlan,
+    Plan,
+    PlanInfo,
+    PredictedDemand,
+    Schedule,
+    TableTime,
+    Task,
+    TaskKind,
+    Transfer,
+)
 from prescope.formulation.horizon import Horizon, HorizonPlan
 from prescope.instances import (
     Bounds,
@@ -23,6 +35,8 @@ from prescope.instances import (
     InstanceFile,
     InstanceFileError,
     Provenance,
+    RecordedStep,
+    Recording,
     cost_file,
     horizon_file,
     horizon_plan_file,
@@ -35,16 +49,19 @@ from prescope.instances import (
     read_horizon_plan,
     read_instance,
     read_plan,
+    read_recording,
+    recording_file,
     synthetic_instance,
     write_costs,
     write_horizon,
     write_horizon_plan,
     write_instance,
     write_plan,
+    write_recording,
 )
 
 Attempt = Callable[[int], str]
-KINDS = ("instance", "plan", "index", "costs", "horizon", "horizon plan")
+KINDS = ("instance", "plan", "index", "costs", "horizon", "horizon plan", "recording")
 
 
 def example_file() -> InstanceFile:
@@ -71,6 +88,32 @@ def example_plan() -> Plan:
     transfers = tuple(Transfer(layer=layer, expert=3, slot=layer % 4, gate=layer - 1) for layer in range(32))
     info = PlanInfo(method="m", parameters=(("a", "b"),), seed=3, makespan_ns=10, time_ns=4)
     return Plan(layers=layers, transfers=transfers, info=info)
+
+
+def example_recording() -> Recording:
+    """Two steps with everything that a file can hold: a schedule of its own, forecasts, notes."""
+    instance = example_file().instance
+    experts, layers = instance.experts, instance.layers
+    schedule = Schedule(
+        tasks=(Task(kind=TaskKind.COPY, lane=Lane.LINK, layer=1, expert=2, slot=0, start_ns=-5, end_ns=9),),
+        layer_end_ns=tuple(range(1, layers + 1)),
+        makespan_ns=layers,
+    )
+    forecast = Forecast(expected_tokens=np.full(experts, 0.5), probability=np.full(experts, 0.25))
+    step = RecordedStep(
+        index=0,
+        instance=instance,
+        plan=example_plan(),
+        schedules={"planned": schedule, "measured": schedule},
+        tokens=1,
+        phase="decode",
+        forecasts=(None, *(forecast,) * (layers - 1)),
+        dilation=2.5,
+        began_unix_ns=10**18,
+        notes={"degraded": "x"},
+    )
+    later = replace(step, index=1, instance=replace(instance, residents=((0,), *instance.residents[1:])))
+    return Recording(steps=(step, later), facts={"model": "m"})
 
 
 def example_horizon() -> HorizonFile:
@@ -108,6 +151,8 @@ def write_example(kind: str, path: Path) -> None:
         write_horizon(path, example_horizon())
     elif kind == "horizon plan":
         write_horizon_plan(path, example_horizon_plan(), example_horizon().horizon)
+    elif kind == "recording":
+        write_recording(path, example_recording())
     else:
         library.write_index(path.parent, [*list_library()[:38], *list_library(sets=["horizons"])[:2]])
 
@@ -116,6 +161,9 @@ def read(kind: str, path: Path) -> Any:
     """What the package understands."""
     if kind == "index":
         return tuple(list_library(path.parent))
+    if kind == "recording":
+        # Recordings hold arrays and are not compared; their documents are.
+        return recording_file._express(read_recording(path))
     readers: dict[str, Callable[[Path], Any]] = {
         "instance": read_instance,
         "plan": read_plan,
@@ -128,6 +176,8 @@ def read(kind: str, path: Path) -> Any:
 
 def again(kind: str, content: Any) -> Any:
     """What was understood, as a document again, read by the independent reader."""
+    if kind == "recording":
+        return strict_json(msgspec.json.encode(content))
     module = {
         "instance": instance_file,
         "plan": plan_file,
