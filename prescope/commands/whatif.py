@@ -203,6 +203,7 @@ def _tell(found: WhatIf, output: Path | None, written: tuple[str, ...]) -> None:
     from prescope.formulation import format_ns
     from prescope.report import plain_table
     from prescope.whatif import sentences
+    from prescope.whatif.files import PNG_NAME
     from prescope.whatif.words import lever_text, value_text
 
     out = console()
@@ -233,6 +234,8 @@ def _tell(found: WhatIf, output: Path | None, written: tuple[str, ...]) -> None:
         print_table(table)
     if output is not None:
         out.print(f"\nwritten: {output}/{', '.join(written)}", markup=False, soft_wrap=True)
+        if PNG_NAME not in written:
+            out.print("no picture: it needs matplotlib (pip install 'prescope[plot]')", markup=False)
 
 
 def _is_knee(sweep: Any, index: int) -> bool:

@@ -24,7 +24,7 @@ CSV_NAME, JSON_NAME, PNG_NAME, HTML_NAME = "whatif.csv", "whatif.json", "whatif.
 
 
 def write_files(folder: Path, found: WhatIf, document: dict[str, Any]) -> tuple[str, ...]:
-    """Write all files into a folder; returns their names.
+    """Write all files into a folder; returns their names. Without matplotlib there is no picture.
 
     Parameters
     ----------
@@ -34,11 +34,6 @@ def write_files(folder: Path, found: WhatIf, document: dict[str, Any]) -> tuple[
         What to write.
     document
         The answer of ``--json``.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        Without matplotlib, after the other files are written.
     """
     from prescope.page import write_document
 
@@ -47,7 +42,10 @@ def write_files(folder: Path, found: WhatIf, document: dict[str, Any]) -> tuple[
     with atomic_file(folder / JSON_NAME) as stream:
         stream.write((json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
     write_document(page_of(found), folder / HTML_NAME)
-    picture = draw(found)
+    try:
+        picture = draw(found)
+    except ImportError:
+        return CSV_NAME, JSON_NAME, HTML_NAME
     with atomic_file(folder / PNG_NAME) as stream:
         picture.savefig(stream, format="png", dpi=110)
     return CSV_NAME, JSON_NAME, HTML_NAME, PNG_NAME

@@ -182,6 +182,23 @@ def test_the_command_answers_as_promised(
     assert "with an oracle" in said and "simulated" in said
 
 
+def test_without_matplotlib_there_is_no_picture(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    trace: RoutingTrace,
+    tmp_path: Path,
+) -> None:
+    import sys
+
+    path = tmp_path / "routing.npz"
+    write_trace(path, trace)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    words = ["--sweep", "recall", "--steps", "2", "--warm", "0", "-o", str(tmp_path / "out")]
+    assert main(["whatif", str(path), *words]) == 0
+    assert "no picture: it needs matplotlib" in capsys.readouterr().out
+    assert {one.name for one in (tmp_path / "out").iterdir()} == {"whatif.csv", "whatif.json", "whatif.html"}
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
