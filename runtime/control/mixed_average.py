@@ -6,9 +6,9 @@ import numpy as np
 
 from prescope.formulation.demand import FloatArray, IntArray
 
-# Weights of one step in the averages, and what each adds to the probability of use. The latter were fitted to
-# the use in the next steps of decode of gpt-oss-20b at batch 1, on training sequences, each step of the future
-# counting half of the one before it.
+# Weights of one step in the averages, and what each adds to the probability of use. The latter were fitted
+# to the use in the next steps of decode of gpt-oss-20b at batch 1, on training sequences, each step of the
+# future counting half of the one before it.
 _DECAYS = np.array([1.0, 0.5, 0.2, 0.05, 0.02])
 _SHARES = np.array([0.03, 0.12, -0.03, 0.38, 0.45])
 _START_SHARE = 0.05
