@@ -19,6 +19,7 @@ from prescope.instances._atomic import atomic_file
 from prescope.report.perfetto_events import NOT_TASKS, CounterTrack, Event, Process
 
 FORMAT = "prescope-trace/1"
+_MOST_NS = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,12 +143,7 @@ def read_trace(path: str | os.PathLike[str]) -> TraceFile:
         if other["format"] != FORMAT:
             raise ValueError(f"expected format {FORMAT!r}, got {other['format']!r}")
         schedules = {
-            str(entry["name"]): Schedule(
-                tasks=tuple(_tasks(document["traceEvents"], entry["pid"])),
-                layer_end_ns=tuple(int(end) for end in entry["layer_end_ns"]),
-                makespan_ns=int(entry["makespan_ns"]),
-            )
-            for entry in other["schedules"]
+            str(entry["name"]): _schedule(entry, document["traceEvents"]) for entry in other["schedules"]
         }
         if not schedules:
             raise ValueError("expected at least one schedule, got none")
@@ -166,19 +162,36 @@ def read_trace(path: str | os.PathLike[str]) -> TraceFile:
         raise ValueError(f"{os.fspath(path)}: {error}. {remedy}") from error
 
 
-def _tasks(events: list[Event], pid: int) -> Iterator[Task]:
-    for event in events:
-        if event["ph"] == "X" and event["pid"] == pid and event["cat"] not in NOT_TASKS:
-            yield _task(event["args"])
+def _schedule(entry: Mapping[str, Any], events: list[Event]) -> Schedule:
+    ends = tuple(_whole(end) for end in entry["layer_end_ns"])
+    schedule = Schedule(
+        tasks=tuple(
+            _task(event["args"])
+            for event in events
+            if event["ph"] == "X" and event["pid"] == entry["pid"] and event["cat"] not in NOT_TASKS
+        ),
+        layer_end_ns=ends,
+        makespan_ns=_whole(entry["makespan_ns"]),
+    )
+    for task in schedule.tasks:
+        if not 0 <= task.layer < len(ends) or (task.expert or 0) < 0 or task.end_ns < task.start_ns:
+            raise ValueError(f"expected tasks of {len(ends)} layers that end after they start, got {task}")
+    return schedule
 
 
 def _task(args: dict[str, Any]) -> Task:
     return Task(
         kind=TaskKind(args["kind"]),
         lane=Lane(args["lane"]),
-        layer=args["layer"],
-        expert=args["expert"],
-        slot=args["slot"],
-        start_ns=args["start_ns"],
-        end_ns=args["end_ns"],
+        layer=_whole(args["layer"]),
+        expert=None if args["expert"] is None else _whole(args["expert"]),
+        slot=None if args["slot"] is None else _whole(args["slot"]),
+        start_ns=_whole(args["start_ns"]),
+        end_ns=_whole(args["end_ns"]),
     )
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or abs(value) > _MOST_NS:
+        raise ValueError(f"expected whole numbers up to {_MOST_NS}, got {str(value)[:40]!r}")
+    return value

@@ -129,3 +129,30 @@ def test_nothing_is_left_of_an_interrupted_write(tmp_path: Path, monkeypatch: py
 def test_no_schedule_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one schedule"):
         trace_document({})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"layer": 2},
+        {"layer": -1},
+        {"layer": "0"},
+        {"layer": None},
+        {"expert": -3},
+        {"expert": 1.5},
+        {"end_ns": -99},
+        {"start_ns": True},
+        {"start_ns": 10**30},
+        {"kind": "party"},
+        {"lane": []},
+    ],
+)
+def test_tasks_that_make_no_sense_are_refused(tmp_path: Path, changes: dict[str, object]) -> None:
+    document = trace_document({"planned": SMALL})
+    tasks = [event for event in document["traceEvents"] if event.get("cat") == "prefetched"]
+    tasks[0]["args"].update(changes)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="Write it again") as caught:
+        read_trace(path)
+    assert str(path) in str(caught.value)
