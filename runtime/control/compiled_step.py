@@ -123,7 +123,8 @@ def advance(site: Site, state: StepState, layer: int, counts: IntArray, ahead: i
             break
         target, expert = layer + answer.wish_ahead[rank], answer.wish_expert[rank]
         over_ns = start_ns + site.copy_ns[target] - next_gate_ns
-        if code.waits and site.host_computes and over_ns > 0:
+        # With one coming layer nothing is known of what the link is worth after it.
+        if code.waits and site.host_computes and over_ns > 0 and ahead > 1:
             worth = worth_overlap(
                 coming.cpu_ns[0],
                 coming.gpu_ns[0],
@@ -134,7 +135,7 @@ def advance(site: Site, state: StepState, layer: int, counts: IntArray, ahead: i
                 over_ns,
                 ahead_ns,
                 answer.scratch.value[1, : gate.free_slots + 1],
-                coming.copy_ns[min(1, ahead - 1)],
+                coming.copy_ns[1],
             )
             if not worth:
                 break

@@ -260,7 +260,8 @@ class OnlineStep:
         copies: list[Transfer],
     ) -> bool:
         """Whether to start a copy that ends ``over_ns`` after the next gate."""
-        if decision.value_ns is None or not self._host_computes:
+        # With one coming layer nothing is known of what the link is worth after it.
+        if decision.value_ns is None or not self._host_computes or len(state.future) < 2:
             return True
         following = state.layer + 1
         future, there = state.future[0], state.future[0].held.copy()
@@ -275,7 +276,7 @@ class OnlineStep:
             over_ns,
             sum(self._costs.copy_ns(copy.layer) for copy in copies if copy.layer > following),
             decision.value_ns,
-            state.future[min(1, len(state.future) - 1)].copy_ns,
+            state.future[1].copy_ns,
         )
 
     def _first_free(self) -> tuple[int, int]:
