@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from prescope.formulation.demand import FloatArray, IntArray
-from prescope.solver.residency.outlook_model import OutlookSettings, OutlookSums, fit_outlook
+from prescope.solver.residency.outlook_model import OutlookSums, fit_outlook
 
 PENALTIES = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
 """Ridge penalties that are tried; the largest leave little but the mean."""
@@ -36,7 +36,7 @@ def fit_to_history(history: Sequence[IntArray], start: FloatArray) -> OutlookSum
         return sums
 
     def misfit(penalty: float) -> float:
-        kept.settings = OutlookSettings(penalty=penalty)
+        kept.settings = replace(kept.settings, penalty=penalty)
         return held_out.misfit(kept.solve())
 
     sums.settings = replace(sums.settings, penalty=min(PENALTIES, key=misfit))
