@@ -7,8 +7,10 @@ written here is read back without loss.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,10 +114,10 @@ def in_order(events: Iterator[Event]) -> list[Event]:
 
 
 def write_document(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
-    """Write a document of trace events, whole or not at all."""
-    text = json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
+    """Write a document of trace events, whole or not at all; compressed where the name ends in ``.gz``."""
+    text = (json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n").encode()
     with atomic_file(Path(path)) as stream:
-        stream.write(text.encode())
+        stream.write(gzip.compress(text, mtime=0) if str(path).endswith(".gz") else text)
 
 
 def write_trace(
@@ -138,7 +140,8 @@ def read_trace(path: str | os.PathLike[str]) -> TraceFile:
     """
     remedy = "Write it again with `prescope inspect --perfetto` or `prescope run --traces`"
     try:
-        document = json.loads(Path(path).read_bytes())
+        data = Path(path).read_bytes()
+        document = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
         other = document["otherData"]
         if other["format"] != FORMAT:
             raise ValueError(f"expected format {FORMAT!r}, got {other['format']!r}")
@@ -158,7 +161,7 @@ def read_trace(path: str | os.PathLike[str]) -> TraceFile:
         raise ValueError(
             f"{os.fspath(path)}: expected a trace written by prescope, got one without {error}. {remedy}"
         ) from error
-    except ValueError as error:
+    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{os.fspath(path)}: {error}. {remedy}") from error
 
 

@@ -83,9 +83,11 @@ def test_steps_in_a_row_keep_the_rules(
 def test_one_step_comes_back(waste: tuple[Instance, Plan, Plan], tmp_path: Path) -> None:
     instance, clean, _ = waste
     step = view_of(instance, clean, index=4, dilation=3.5, began_unix_ns=BEGAN)
-    write_perfetto(tmp_path / "step.json", [step], {"model": "m"})
-    (again,) = open_view(tmp_path / "step.json").steps
-    assert dict(again.schedules) == dict(step.schedules)
+    for name in ("step.json", "step.json.gz"):
+        write_perfetto(tmp_path / name, [step], {"model": "m"})
+        (again,) = open_view(tmp_path / name).steps
+        assert dict(again.schedules) == dict(step.schedules)
+    assert (tmp_path / name).stat().st_size < (tmp_path / "step.json").stat().st_size / 2
     assert (again.index, again.dilation, again.began_unix_ns) == (4, 3.5, BEGAN)
 
 
