@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from prescope.runtime.program import Op, OpKind, Stream
+from prescope.runtime.program import Op, OpKind, Stream, slot_place
 
 # Small integers: an enum as the key of a dictionary costs more than all the rest of adding an operation.
 STREAMS = tuple(Stream)
 CALLER, LINK, GPU, CPU = (
     STREAMS.index(stream) for stream in (Stream.CALLER, Stream.LINK, Stream.GPU, Stream.CPU)
 )
+
+INPUT = ("input",)
+OUTPUTS = ("output.gpu", "output.cpu")
+_OUTPUT = {GPU: OUTPUTS[:1], CPU: OUTPUTS[1:]}
 
 _Clock = tuple[int, int, int, int]
 
@@ -82,6 +86,32 @@ class StepOps:
         self._streams.append(stream)
         self.last[stream] = id
         return op
+
+    def compute(
+        self,
+        layer: int,
+        expert: int,
+        slot: int | None,
+        lane: int,
+        waits: tuple[int | None, ...],
+        predicted_ns: int,
+        row: int | None = None,
+    ) -> Op:
+        """Append the computation of an expert at its layer's gate, from a slot, a row, or where it rests."""
+        place = slot if row is None else row
+        return self.add(
+            OpKind.COMPUTE,
+            lane,
+            wave=layer,
+            layer=layer,
+            expert=expert,
+            slot=slot,
+            row=row,
+            waits=waits,
+            reads=INPUT if place is None else (*INPUT, slot_place(place)),
+            writes=_OUTPUT[lane],
+            predicted_ns=predicted_ns,
+        )
 
     def done_after(self, waits: tuple[int | None, ...], stream: int) -> int:
         """How many operations of a stream are certainly done once all of some operations are."""

@@ -7,20 +7,17 @@ from collections.abc import Collection, Sequence
 from prescope.formulation import CostModel
 from prescope.runtime._contents import Contents, Held
 from prescope.runtime._exchanges import Exchanges
-from prescope.runtime._step_ops import CALLER, CPU, GPU, LINK, StepOps
+from prescope.runtime._step_ops import CALLER, CPU, GPU, INPUT, LINK, OUTPUTS, StepOps
 from prescope.runtime.errors import PlanError
 from prescope.runtime.program import Op, OpKind, Program, slot_place
 from prescope.runtime.requests import (
     CopyRequest,
     check_computes,
     check_copy,
+    check_free,
     check_residents,
     describe_copy,
 )
-
-_INPUT = ("input",)
-_OUTPUTS = ("output.gpu", "output.cpu")
-_OUTPUT = {GPU: _OUTPUTS[:1], CPU: _OUTPUTS[1:]}
 
 
 class ProgramBuilder:
@@ -128,8 +125,8 @@ class ProgramBuilder:
             layer=layer,
             # Not for the host's predictions: they run beside the layers.
             waits=(self._step.last[GPU], self._last_on_host),
-            reads=_OUTPUTS,
-            writes=_INPUT,
+            reads=OUTPUTS,
+            writes=INPUT,
             predicted_ns=self._costs.dense_ns(layer, self._gate_tokens),
         )
 
@@ -199,7 +196,7 @@ class ProgramBuilder:
             self._copy(layer, copy, needed)
         for expert, tokens in cpu:
             duration = self._costs.cpu_ns(layer, tokens)
-            self._last_on_host = self._compute(layer, expert, None, CPU, (dense,), duration).id
+            self._last_on_host = self._step.compute(layer, expert, None, CPU, (dense,), duration).id
         if self._exchanges is not None:
             self._exchanges.make_all(layer)
         if prediction_ns:
@@ -233,7 +230,7 @@ class ProgramBuilder:
             wave=self._layers,
             layer=self._layers,
             waits=tuple(waits),
-            reads=_OUTPUTS + handed_on,
+            reads=OUTPUTS + handed_on,
         )
 
     def abort_step(self) -> None:
@@ -316,13 +313,7 @@ class ProgramBuilder:
             rule = "an expert that no slot holds" if self._contents.carry else "one copy per expert and step"
             raise PlanError(f"expected {rule}, got {where} after one to slot {earlier}")
         held = self._contents[slot]
-        if held is not None and (
-            (held.layer > wave and held.copy is not None) or (held.layer == wave and held.expert in needed)
-        ):
-            raise PlanError(
-                f"expected a slot that is free by then, got {where} while it holds layer {held.layer} "
-                f"expert {held.expert}, not yet computed"
-            )
+        check_free(held, wave, needed, where)
         row = None if self._exchanges is None else self._exchanges.row_for_copy(wave, slot)
         op = self._step.add(
             OpKind.COPY,
@@ -344,7 +335,7 @@ class ProgramBuilder:
         duration = self._costs.gpu_ns(layer, tokens)
         if expert in self._residents[layer]:
             row = None if self._exchanges is None else self._exchanges.places.resident_row(layer, expert)
-            self._compute(layer, expert, None, GPU, (dense,), duration, row)
+            self._step.compute(layer, expert, None, GPU, (dense,), duration, row)
             return
         held = self._contents.holding(layer, expert)
         if held is None:
@@ -353,29 +344,4 @@ class ProgramBuilder:
                 "resident, got none"
             )
         slot = self.slot_of(layer, expert)
-        held.reader = self._compute(layer, expert, slot, GPU, (dense, held.copy), duration, held.row).id
-
-    def _compute(
-        self,
-        layer: int,
-        expert: int,
-        slot: int | None,
-        lane: int,
-        waits: tuple[int | None, ...],
-        predicted_ns: int,
-        row: int | None = None,
-    ) -> Op:
-        place = slot if row is None else row
-        return self._step.add(
-            OpKind.COMPUTE,
-            lane,
-            wave=layer,
-            layer=layer,
-            expert=expert,
-            slot=slot,
-            row=row,
-            waits=waits,
-            reads=_INPUT if place is None else (*_INPUT, slot_place(place)),
-            writes=_OUTPUT[lane],
-            predicted_ns=predicted_ns,
-        )
+        held.reader = self._step.compute(layer, expert, slot, GPU, (dense, held.copy), duration, held.row).id

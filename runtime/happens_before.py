@@ -160,9 +160,7 @@ def _filled(program: Program) -> set[int]:
 
 
 def _named(program: Program, kind: OpKind) -> set[int]:
-    return {
-        slot for op in program.ops if op.kind is kind for slot in slots_among((*op.reads, *op.writes))
-    }
+    return {slot for op in program.ops if op.kind is kind for slot in slots_among((*op.reads, *op.writes))}
 
 
 def _content_hazards(

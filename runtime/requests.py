@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from prescope.runtime._contents import Held
 from prescope.runtime.errors import PlanError
 
 
@@ -69,3 +70,15 @@ def check_copy(copy: CopyRequest, where: str, *, earliest: int, shape: tuple[int
         raise PlanError(f"expected an expert in [0, {experts - 1}], got {where}")
     if not 0 <= copy.slot < slots:
         raise PlanError(f"expected one of {slots} slots, got {where}")
+
+
+def check_free(held: Held | None, wave: int, needed: Collection[int], where: str) -> None:
+    """Refuse a slot whose expert is still to be computed, at this gate or a later one."""
+    if held is None:
+        return
+    waits = held.layer > wave and held.copy is not None
+    if waits or (held.layer == wave and held.expert in needed):
+        raise PlanError(
+            f"expected a slot that is free by then, got {where} while it holds layer {held.layer} "
+            f"expert {held.expert}, not yet computed"
+        )

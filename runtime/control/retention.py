@@ -20,6 +20,28 @@ class Exchange(NamedTuple):
     victim: int
 
 
+class Pinned:
+    """Residents that never change; as `Retention`, which says what the methods do."""
+
+    exchanges: tuple[Exchange, ...] = ()
+
+    def resume(self, residents: Sequence[Sequence[int]]) -> None:
+        """They are what they were."""
+
+    def begin_step(self, *, tokens: int, coming_tokens: int) -> None:
+        """Say nothing: whoever makes the steps knows them."""
+
+    def gate(self, layer: int, counts: IntArray, brought: Iterable[int]) -> tuple[Exchange, ...]:
+        """Nobody moves."""
+        return ()
+
+    def end_step(self) -> None:
+        """Nothing was learned."""
+
+    def close(self) -> None:
+        """There is nothing to release."""
+
+
 class Retention:
     """Residents of one step after another.
 
@@ -110,3 +132,7 @@ class Retention:
     def end_step(self) -> None:
         """All gates have spoken."""
         self._rule.end_step()
+
+    def close(self) -> None:
+        """Release what the rule holds."""
+        self._rule.close()

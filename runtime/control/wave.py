@@ -38,6 +38,11 @@ class Wave:
     prediction_ns: int = 0
     predict: Callable[[], None] | None = None
 
+    @property
+    def requests(self) -> list[tuple[int, int, int]]:
+        """``(layer, expert, slot)`` of the copies."""
+        return [(copy.layer, copy.expert, copy.slot) for copy in self.copies if copy.slot is not None]
+
 
 class StepControl(Protocol):
     """Decides one step, gate by gate."""

@@ -19,8 +19,8 @@ from prescope.formulation.demand import IntArray
 from prescope.instances import Recording as StepRecording
 from prescope.instances import RoutingTrace, write_recording
 from prescope.predictor import Predictor
-from prescope.runtime.control import StepControl, Wave
-from prescope.runtime.control.retention import Exchange, Retention
+from prescope.runtime.control import StepControl
+from prescope.runtime.control.retention import Pinned, Retention
 from prescope.runtime.plugin.expert_math import autocast_type, compute_expert, expert_inputs
 from prescope.runtime.plugin.ledger import StepLedger
 from prescope.runtime.plugin.moe_layers import MoeLayer
@@ -62,7 +62,8 @@ class Engine:
     ) -> None:
         self._model, self._layers, self._serving = model, layers, serving
         self._predictor, self._settings = predictor, settings
-        self._factory, self._restore, self._retention = factory, restore, retention
+        self._factory, self._restore = factory, restore
+        self._retention = retention or Pinned()
         self._rows = RowTracker()
         self._recorder: RoutingRecorder | None = None
         if record:
@@ -145,8 +146,7 @@ class Engine:
             stack.callback(self._hooks.remove)
             stack.callback(self._restore)
             stack.callback(self._serving.close)
-            if self._retention is not None:
-                stack.callback(self._retention.rule.close)
+            stack.callback(self._retention.close)
 
     def report(self) -> EngineReport:
         """What was done so far, planned, simulated and executed."""
@@ -210,28 +210,21 @@ class Engine:
                 if call.past == 0:
                     self._recorder.begin_sequences()
                 self._recorder.begin_step(real, (call.batch, call.tokens), call.ids, first=call.past == 0)
-            sequences = self._rows.sequences(real)
-            self._predictor.begin_step(
-                self._tokens, sequences=sequences, token_ids=self._rows.token_ids(real)
-            )
-            resident = None
-            if self._retention is not None:
-                # After a prompt come steps of a token per sequence.
-                resident = self._retention.begin_step(
-                    tokens=self._tokens, coming_tokens=int(np.unique(sequences).size)
-                )
+            sequences, ids = self._rows.sequences(real), self._rows.token_ids(real)
+            self._predictor.begin_step(self._tokens, sequences=sequences, token_ids=ids)
+            # After a prompt come steps of a token per sequence.
+            coming_tokens = int(np.unique(sequences).size)
             self._control = self._factory.new_step(
                 name=f"step-{self._ledger.steps}",
                 tokens=self._tokens,
                 link_ready_ns=self._link_ready_ns,
-                resident=resident,
+                resident=self._retention.begin_step(tokens=self._tokens, coming_tokens=coming_tokens),
             )
-            self._next_layer = 0
-            self._predict = _nothing
+            self._next_layer, self._predict = 0, _nothing
             self._plan_ns.clear()
             wave = self._control.start()
             self._serving.stepper.begin_step(
-                _copies(wave), batch_tokens=self._tokens, link_busy_ns=self._link_ready_ns
+                wave.requests, batch_tokens=self._tokens, link_busy_ns=self._link_ready_ns
             )
             self._serving.stepper.dense_begin(0)
         except BaseException:
@@ -282,9 +275,7 @@ class Engine:
             began = perf_counter_ns()
             self._predictor.observe(layer, hidden[real], chosen, scales)
             wave = self._control.gate(layer, counts)
-            exchanges: tuple[Exchange, ...] = ()
-            if self._retention is not None:
-                exchanges = self._retention.gate(layer, counts, wave.brought)
+            exchanges = self._retention.gate(layer, counts, wave.brought)
             self._plan_ns.append(perf_counter_ns() - began)
             if self._recorder is not None:
                 self._recorder.gate(chosen, scales, hidden[real])
@@ -296,7 +287,7 @@ class Engine:
                 layer,
                 gpu=[(expert, int(counts[expert])) for expert in wave.plan.gpu],
                 cpu=[(expert, int(counts[expert])) for expert in wave.plan.cpu],
-                copies=_copies(wave),
+                copies=wave.requests,
                 exchanges=[(exchange.expert, exchange.victim) for exchange in exchanges],
                 work={expert: partial(compute, expert, work) for expert, work in inputs.items()},
                 prediction_ns=wave.prediction_ns,
@@ -326,13 +317,12 @@ class Engine:
             program=self._serving.stepper.program(),
             trace=trace,
             tokens=self._tokens,
-            exchanges=() if self._retention is None else self._retention.exchanges,
+            exchanges=self._retention.exchanges,
             phase=self._phase,
             plan_ns=round(median(self._plan_ns)),
             times=self._serving.times,
         )
-        if self._retention is not None:
-            self._retention.end_step()
+        self._retention.end_step()
         if self._recorder is not None:
             self._recorder.end_step()
         self._control = None
@@ -351,15 +341,10 @@ class Engine:
         self._link_ready_ns = 0
         try:
             self._serving.reset()
-            if self._retention is not None:
-                self._retention.resume(self._serving.stepper.residents())
+            self._retention.resume(self._serving.stepper.residents())
         finally:
             self._turns.give_back()
 
 
 def _nothing() -> None:
     """Stand in for a prediction where none is open."""
-
-
-def _copies(wave: Wave) -> list[tuple[int, int, int]]:
-    return [(copy.layer, copy.expert, copy.slot) for copy in wave.copies if copy.slot is not None]

@@ -61,7 +61,7 @@ def test_slow_motion_reads_the_right_weights():
 
 def test_every_dropped_wait_that_matters_is_found_over_the_borders_of_steps():
     found = needless = 0
-    for run, steps in retained_runs(25, first=3000, steps=3, max_layers=3, max_experts=4):
+    for _, steps in retained_runs(25, first=3000, steps=3, max_layers=3, max_experts=4):
         programs = [step.program for step in steps]
         verify(programs[0])
         for before, after in pairwise(programs):
