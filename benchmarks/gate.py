@@ -76,10 +76,11 @@ def measure(model: str, batch: int, policy: str, *, machine: str, steps: int) ->
     times: dict[str, list[int]] = {"decision": [], "gate": [], "plain": []}
     real = compiled_control.run_running_gate
 
-    def timed(*arguments: Any) -> None:
+    def timed(*arguments: Any) -> int:
         begin = perf_counter_ns()
-        real(*arguments)
+        brought: int = real(*arguments)
         times["decision"].append(perf_counter_ns() - begin)
+        return brought
 
     tables = CostTables(chosen.costs)
     for number in range(-1, steps):

@@ -9,8 +9,8 @@ from prescope.formulation import CostModel, Demand, Instance, LayerPlan, Plan, P
 from prescope.formulation.demand import IntArray
 from prescope.runtime.control.online import OnlineStep
 from prescope.runtime.control.prediction_lane import Forecaster, PredictionLane
-from prescope.runtime.control.running import Running, run_running_gate
-from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, LINK, NEVER, Site, new_state
+from prescope.runtime.control.running import TOO_MANY, Running, run_running_gate
+from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, LINK, Site, new_state
 from prescope.runtime.control.tables import CostTables
 from prescope.runtime.control.wave import StepControl, Wave
 from prescope.solver.online import ExpectedPolicy, GatePolicy, policy_code
@@ -69,12 +69,13 @@ class CompiledStep:
         self._site = self._make_site(tokens)
         self._running = Running(self._site, self._state, code)
         self._counts = np.zeros(resident.shape, dtype=np.int64)
+        self._brought = np.zeros(experts, dtype=np.int64)
         self._layers: list[LayerPlan] = []
         self._transfers: list[Transfer] = []
 
     def start(self) -> Wave:
         """Issue what the forecasts of the first layers ask for before the first gate."""
-        copies = self._run(-1, np.zeros(self._resident.shape[1], dtype=np.int64), 0)
+        copies, _ = self._run(-1, np.zeros(self._resident.shape[1], dtype=np.int64), 0)
         return Wave(layer=-1, plan=LayerPlan(), copies=copies)
 
     def gate(self, layer: int, counts: IntArray) -> Wave:
@@ -88,12 +89,8 @@ class CompiledStep:
         if layer != len(self._layers):
             raise ValueError(f"expected the gate of layer {len(self._layers)}, got {layer}")
         self._counts[layer] = counts
-        most = int(counts.max())
-        if most + 2 > self._site.gpu_ns.shape[1]:
-            self._site = self._make_site(most)
-            self._running = Running(self._site, self._state, self._code)
         state = self._state
-        copies = self._run(
+        copies, brought = self._run(
             layer, self._counts[layer], int(state.clock[LAYER_END] + self._site.dense_ns[layer])
         )
         plan = LayerPlan(
@@ -103,13 +100,11 @@ class CompiledStep:
         self._layers.append(plan)
         prediction_ns = self._prediction_ns[layer] if self._prediction_ns else 0
         predict = self._forecasts.announce(layer, int(state.clock[HOST_FREE])) if prediction_ns else None
-        arrival_ns = state.arrival_ns[layer]
-        landed = (arrival_ns != NEVER) & (arrival_ns <= state.clock[LAYER_END])
         return Wave(
             layer=layer,
             plan=plan,
             copies=copies,
-            brought=tuple(landed.nonzero()[0].tolist()),
+            brought=brought,
             prediction_ns=prediction_ns,
             predict=predict,
         )
@@ -153,7 +148,10 @@ class CompiledStep:
             tokens=self._tokens,
         )
 
-    def _run(self, layer: int, counts: IntArray, gate_ns: int) -> tuple[Transfer, ...]:
+    def _run(
+        self, layer: int, counts: IntArray, gate_ns: int
+    ) -> tuple[tuple[Transfer, ...], tuple[int, ...]]:
+        """Decide; returns the copies issued now, and the experts of the layer that have been brought."""
         state = self._state
         if layer < 0 or not (self._prediction_ns and self._prediction_ns[layer]):
             self._forecasts.now(layer)
@@ -162,13 +160,17 @@ class CompiledStep:
             state.coming.probability[ahead] = forecast.probability
             state.coming.cpu_ns[ahead] = forecast.expected_tokens
         done = int(state.counters[0])
-        run_running_gate(self._running, layer, counts, len(forecasts))
+        brought = run_running_gate(self._running, layer, counts, len(forecasts), self._brought)
+        if brought == TOO_MANY:
+            self._site = self._make_site(int(counts.max()))
+            self._running = Running(self._site, state, self._code)
+            brought = run_running_gate(self._running, layer, counts, len(forecasts), self._brought)
         copies = tuple(
             Transfer(layer=target, expert=expert, slot=slot, gate=gate)
             for target, expert, slot, gate in state.copies[done : state.counters[0]].tolist()
         )
         self._transfers.extend(copies)
-        return copies
+        return copies, tuple(self._brought[:brought].tolist())
 
 
 def online_step(

@@ -10,7 +10,7 @@ from numba.experimental import structref
 
 from prescope.formulation.demand import IntArray
 from prescope.runtime.control.guarded_gate import run_gate
-from prescope.runtime.control.step_state import Site, StepState
+from prescope.runtime.control.step_state import LAYER_END, NEVER, Site, StepState
 from prescope.solver.online.kernel import PolicyCode
 
 
@@ -37,8 +37,38 @@ class Running(structref.StructRefProxy):  # type: ignore[misc]
 
 structref.define_proxy(Running, _RunningType, ["site", "state", "code"])
 
+TOO_MANY = -1
+"""Answer of `run_running_gate` where an expert has more tokens than the site's curves reach."""
+
 
 @numba.njit(cache=True)
-def run_running_gate(running: Running, layer: int, counts: IntArray, ahead: int) -> None:
-    """Decide a gate as `prescope.runtime.control.guarded_gate.run_gate` does."""
-    run_gate(running.site, running.state, layer, counts, ahead, running.code)
+def run_running_gate(running: Running, layer: int, counts: IntArray, ahead: int, brought: IntArray) -> int:
+    """Decide a gate as `prescope.runtime.control.guarded_gate.run_gate` does.
+
+    Parameters
+    ----------
+    running, layer, counts, ahead
+        The step, and the gate as for `run_gate`.
+    brought
+        Receives the experts of the layer whose copies have landed by its end, int64 ``[E]``.
+
+    Returns
+    -------
+    int
+        How many were brought, or `TOO_MANY`, when nothing was done.
+    """
+    site, state = running.site, running.state
+    reach = site.gpu_ns.shape[1] - 2
+    experts = counts.shape[0]
+    for expert in range(experts):
+        if counts[expert] > reach:
+            return TOO_MANY
+    run_gate(site, state, layer, counts, ahead, running.code)
+    found = 0
+    if layer >= 0:
+        arrival_ns, end_ns = state.arrival_ns[layer], state.clock[LAYER_END]
+        for expert in range(experts):
+            if arrival_ns[expert] != NEVER and arrival_ns[expert] <= end_ns:
+                brought[found] = expert
+                found += 1
+    return found
