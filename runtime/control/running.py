@@ -15,11 +15,11 @@ from prescope.solver.online.kernel import PolicyCode
 
 
 @structref.register
-class _RunningType(types.StructRef):  # type: ignore[misc]
+class _RunningType(types.StructRef):
     """Type of `Running` in compiled code."""
 
 
-class Running(structref.StructRefProxy):  # type: ignore[misc]
+class Running(structref.StructRefProxy):
     """What stays the same in a step, its state, and the policy that decides it.
 
     Handing over each array anew takes longer than a small decision: 5 of 14 microseconds.
@@ -30,12 +30,16 @@ class Running(structref.StructRefProxy):  # type: ignore[misc]
         As for `prescope.runtime.control.guarded_gate.run_gate`.
     """
 
+    site: Site
+    state: StepState
+    code: PolicyCode
+
     def __new__(cls, site: Site, state: StepState, code: PolicyCode) -> Any:
         """Gather the three."""
-        return structref.StructRefProxy.__new__(cls, site, state, code)
+        return structref.StructRefProxy.__new__(cls, site, state, code)  # type: ignore[no-untyped-call]
 
 
-structref.define_proxy(Running, _RunningType, ["site", "state", "code"])
+structref.define_proxy(Running, _RunningType, ["site", "state", "code"])  # type: ignore[no-untyped-call]
 
 TOO_MANY = -1
 """Answer of `run_running_gate` where an expert has more tokens than the site's curves reach."""
