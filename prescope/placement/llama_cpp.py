@@ -29,8 +29,8 @@ def llama_cpp_document(hot: HotList, *, dense_layers: int = 0) -> dict[str, Any]
     """
     if dense_layers < 0:
         raise ValueError(f"expected a number of dense layers >= 0, got {dense_layers}")
-    whole = hot.mask.all(axis=1)
-    if (whole != hot.mask.any(axis=1)).any():
+    whole = [bool(row.all()) for row in hot.mask]
+    if whole != [bool(row.any()) for row in hot.mask]:
         raise ValueError("expected whole layers, got a layer with some of its experts on the device")
     host = [dense_layers + layer for layer in range(len(whole)) if not whole[layer]]
     first = not host or host == list(range(dense_layers, dense_layers + len(host)))
