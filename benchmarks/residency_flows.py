@@ -35,6 +35,7 @@ def main() -> int:
     if not TRACE.exists():
         print(f"nothing to do: no trace {TRACE}", file=sys.stderr)
         return 0
+    options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "residency_flows.csv"
     lines = read(path) if path.exists() and not options.fresh else []
     trace = read_shared_trace(TRACE)
