@@ -54,7 +54,7 @@ POLICIES = {
     BASE: _dp(0),
     "presched": _dp(1),
     "dp w=6": _dp(6),
-    **{f"expected w={ahead}": ExpectedPolicy(ahead=ahead).code for ahead in (1, 2, 4, 12)},
+    **{f"expected w={ahead}": ExpectedPolicy(ahead=ahead).code for ahead in (2, 4, 12)},
     "expected w=12, never waits": ExpectedPolicy(ahead=12, waits=False).code,
 }
 
