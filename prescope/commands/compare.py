@@ -53,7 +53,7 @@ def compare(
         found = difference(*views, schedule=schedule, anyway=anyway)
         document = _document(found)
         show = print_difference  # type: ignore[assignment]
-    slower = most is not None and found.ratio is not None and found.ratio > 1 + most
+    slower = most is not None and found.slower(most)
     if as_json:
         print_json({"before": str(before), "after": str(after), "slower": slower, **document})
     else:

@@ -59,6 +59,11 @@ class BenchDifference:
     ratio: float | None
     notices: tuple[str, ...]
 
+    def slower(self, most: float) -> bool:
+        """Whether the second is slower by more than this share; a plan that it lost takes forever."""
+        lost = any(group.lost for group in self.groups)
+        return lost or (self.ratio is not None and self.ratio > 1 + most)
+
 
 def bench_difference(before: Path, after: Path) -> BenchDifference:
     """Compare two folders of ``prescope bench``, or their ``runs.csv``.
@@ -100,17 +105,21 @@ def bench_difference(before: Path, after: Path) -> BenchDifference:
         if len(rows) > len(common)
     ]
     found = [_ratio(*pair) for pairs in groups.values() for pair in pairs]
+    parts = tuple(_group(name, pairs) for name, pairs in groups.items())
+    lost = sum(group.lost for group in parts)
+    if lost:
+        left_out.append(f"{lost} runs of which only {before} has a plan: that counts as slower")
     return BenchDifference(
-        groups=tuple(_group(name, pairs) for name, pairs in groups.items()),
+        groups=parts,
         ratio=_mean([ratio for ratio in found if ratio is not None]),
         notices=tuple(left_out),
     )
 
 
 def _group(name: tuple[str, str, str], pairs: list[tuple[BenchRow, BenchRow]]) -> GroupDifference:
-    ratios = {pair[0].instance: ratio for pair in pairs if (ratio := _ratio(*pair)) is not None}
-    every = [ratio for pair in pairs if (ratio := _ratio(*pair)) is not None]
-    worst = max(ratios, key=lambda instance: ratios[instance], default="")
+    found = [(ratio, pair[0].instance) for pair in pairs if (ratio := _ratio(*pair)) is not None]
+    every = [ratio for ratio, _ in found]
+    worst, worst_instance = max(found, key=lambda one: one[0], default=(None, ""))
     return GroupDifference(
         set=name[0],
         before=name[1],
@@ -119,8 +128,8 @@ def _group(name: tuple[str, str, str], pairs: list[tuple[BenchRow, BenchRow]]) -
         shorter=sum(ratio < 1 for ratio in every),
         longer=sum(ratio > 1 for ratio in every),
         ratio=_mean(every),
-        worst=ratios.get(worst),
-        worst_instance=worst,
+        worst=worst,
+        worst_instance=worst_instance,
         lost=sum(a.makespan_ns is not None and b.makespan_ns is None for a, b in pairs),
         gained=sum(a.makespan_ns is None and b.makespan_ns is not None for a, b in pairs),
         before_plan_ns=_median([a.plan_time_ns for a, _ in pairs if a.plan_time_ns is not None]),

@@ -112,6 +112,10 @@ class Difference:
         """Time of the second by time of the first; ``None`` when the first took none."""
         return self.after_ns / self.before_ns if self.before_ns else None
 
+    def slower(self, most: float) -> bool:
+        """Whether the second is slower by more than this share."""
+        return self.after_ns > (1 + most) * self.before_ns
+
     @property
     def moves(self) -> tuple[tuple[Origin, Origin, int], ...]:
         """How many experts moved from where to where, the most first."""

@@ -16,6 +16,7 @@ from tiny_instances import Picker, make_instance, make_plan
 from prescope.cli import main
 from prescope.formulation import InfeasiblePlanError, Instance, Plan, evaluate
 from prescope.inspection import StepView, View, ViewKind
+from prescope.inspection.bench_difference import bench_difference
 from prescope.inspection.difference import difference
 from prescope.instances import Provenance, write_instance, write_plan
 from prescope.instances.instance_file import InstanceFile
@@ -180,7 +181,37 @@ def test_benchmarks_run_by_run(answer: Answer, tmp_path: Path) -> None:
     assert (group.runs, group.shorter, group.longer, group.lost, group.gained) == (2, 0, 1, 2, 1)
     assert worse.slower and worse.ratio == pytest.approx(2**0.5)
     assert (group.worst, group.worst_instance) == (2.0, "instance-1")
-    assert not answer(CompareBench, "compare", second, first / "runs.csv", "--fail-if-slower", "0").slower
+    better = sweep(tmp_path / "better", rows("dp", 100, 300, 10, 50, 60))
+    assert not answer(CompareBench, "compare", second, better / "runs.csv", "--fail-if-slower", "0").slower
+
+
+def test_a_plan_that_is_lost_is_slower_than_any(answer: Answer, tmp_path: Path) -> None:
+    first = sweep(tmp_path / "first", rows("dp", 100, 200))
+    second = sweep(tmp_path / "second", rows("dp", 100, None))
+    third = sweep(tmp_path / "third", rows("dp", None, None))
+    found = answer(CompareBench, "compare", first, second, "--fail-if-slower", "2%", code=1)
+    assert found.slower and found.ratio == 1
+    assert "1 runs of which only" in found.notices[0]
+    assert answer(CompareBench, "compare", first, third, "--fail-if-slower", "2%", code=1).ratio is None
+    assert not answer(CompareBench, "compare", second, first, "--fail-if-slower", "0").slower
+
+
+def test_the_worst_run_of_several_seeds_is_named(tmp_path: Path) -> None:
+    before = [replace(row, seed=seed) for seed in (0, 1) for row in rows("dp", 100, 100)]
+    times = iter((300, 100, 100, 200))
+    after = [replace(row, makespan_ns=next(times)) for row in before]
+    folders = sweep(tmp_path / "before", before), sweep(tmp_path / "after", after)
+    (group,) = bench_difference(*folders).groups
+    assert (group.worst, group.worst_instance, group.runs) == (3.0, "instance-0", 4)
+
+
+def test_time_where_there_was_none_is_slower(waste: tuple[Instance, Plan, Plan]) -> None:
+    instance, clean, _ = waste
+    step = seen(instance, clean).steps[0]
+    nothing = replace(step.schedule, tasks=(), layer_end_ns=(0, 0), makespan_ns=0)
+    idle = replace(seen(instance, clean), steps=(replace(step, schedules={"planned": nothing}),))
+    found = difference(idle, seen(instance, clean))
+    assert found.ratio is None and found.slower(1.0) and not difference(idle, idle).slower(0.0)
 
 
 def test_two_methods_and_runs_that_only_one_has(answer: Answer, tmp_path: Path, capsys: Any) -> None:
