@@ -48,7 +48,10 @@ def working(what: str) -> Iterator[None]:
     if not stderr.is_terminal:
         yield
         return
-    with stderr.status(what):
+    from rich.text import Text
+
+    # Names of files and instances may look like markup.
+    with stderr.status(Text(what)):
         yield
 
 
@@ -59,5 +62,7 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
     if not stderr.is_terminal:
         yield lambda done, total: None
         return
-    with stderr.status(what) as status:
-        yield lambda done, total: status.update(f"{what} {done} of {total}")
+    from rich.text import Text
+
+    with stderr.status(Text(what)) as status:
+        yield lambda done, total: status.update(Text(f"{what} {done} of {total}"))
