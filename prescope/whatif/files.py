@@ -89,13 +89,11 @@ def draw(found: WhatIf) -> Figure:
 
 def _table(found: WhatIf, first: Lever, second: Lever) -> dict[tuple[float, float], float]:
     """Tokens per second by two levers' values, the others as they are."""
-    now, wanted = found.settings.now, found.settings.values
+    now = found.settings.now
     table = {}
     for one in found.outcomes:
         here = [one.point.value(lever) for lever in (first, second)]
-        if now.moved(first, here[0]).moved(second, here[1]) != one.point:
-            continue
-        if all(value in wanted[lever] for value, lever in zip(here, (first, second), strict=True)):
+        if now.moved(first, here[0]).moved(second, here[1]) == one.point:
             down, across = (-1.0 if value is None else float(value) for value in here)
             table[down, across] = one.tokens_per_s
     return table

@@ -46,8 +46,8 @@ def parse_values(lever: Lever, text: str, *, total_bytes: int) -> Values:
 
 
 def parse_value(lever: Lever, text: str, *, total_bytes: int) -> float | None:
-    """Read one value; as `parse_values`."""
-    return _reader(lever, total_bytes)(text.strip())
+    """Read one value as it is now; as `parse_values`."""
+    return _reader(lever, total_bytes, option=f"--{lever.value}-now")(text.strip())
 
 
 def default_values(lever: Lever, now: Point, *, total_bytes: int, least_bytes: int) -> Values:
@@ -69,7 +69,9 @@ def _ordered(lever: Lever, found: list[float | None]) -> Values:
     return tuple(sorted(set(found), key=lambda value: -1.0 if value is None else value))
 
 
-def _reader(lever: Lever, total_bytes: int) -> Callable[[str], float | None]:
+def _reader(lever: Lever, total_bytes: int, option: str = "") -> Callable[[str], float | None]:
+    expected = f"{option or '--' + lever.value}: {_expected(lever)}"
+
     def read(text: str) -> float | None:
         if lever is Lever.RECALL and text.lower() == "none":
             return None
@@ -81,11 +83,11 @@ def _reader(lever: Lever, total_bytes: int) -> Callable[[str], float | None]:
             else:
                 number = float(text)
         except (ValueError, OverflowError) as error:
-            raise ValueError(f"--{lever.value}: {_expected(lever)}, got {text!r}") from error
+            raise ValueError(f"{expected}, got {text!r}") from error
         if not 0 < number < float("inf") or (lever is Lever.RECALL and number > 1):
-            raise ValueError(f"--{lever.value}: {_expected(lever)}, got {text!r}")
+            raise ValueError(f"{expected}, got {text!r}")
         if lever is Lever.BATCH and number != int(number):
-            raise ValueError(f"--{lever.value}: {_expected(lever)}, got {text!r}")
+            raise ValueError(f"{expected}, got {text!r}")
         if lever is Lever.MEMORY:
             return round(number)
         return number * 1e9 if lever is Lever.LINK else number

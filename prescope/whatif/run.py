@@ -127,7 +127,8 @@ def run_whatif(
             raise ValueError(
                 f"expected memory of at least {least} bytes, one expert, got {point.memory_bytes}"
             )
-    found = {one.point: one for one in known if one.point in set(points)}
+    wanted = set(points)
+    found = {one.point: one for one in known if one.point in wanted}
     progress(len(found), len(points))
     # Nothing but routing is needed elsewhere, and hidden states are large.
     bare = replace(trace, hidden=None, topk_weights=None, token_ids=None)

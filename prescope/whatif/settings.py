@@ -23,7 +23,7 @@ class WhatIfSettings:
     values
         Values of each lever that is swept, ascending, ``None`` (no predictor) first.
     grid
-        Every combination instead of one lever at a time.
+        Every combination, the values as it is among them, instead of one lever at a time.
     steps, warm
         Steps that count, and steps before them that fill what must be filled.
     lookahead
@@ -60,9 +60,11 @@ class WhatIfSettings:
 
     def sweep_points(self, lever: Lever) -> tuple[Point, ...]:
         """The points of one lever's sweep, the machine as it is among them, by ascending value."""
-        here = self.now.value(lever)
-        values = sorted({*self.values[lever], here}, key=lambda one: -1.0 if one is None else one)
-        return tuple(self.now.moved(lever, value) for value in values)
+        return tuple(self.now.moved(lever, value) for value in self._with_now(lever))
+
+    def _with_now(self, lever: Lever) -> Values:
+        values = {*self.values[lever], self.now.value(lever)}
+        return tuple(sorted(values, key=lambda one: -1.0 if one is None else one))
 
     def points(self) -> tuple[Point, ...]:
         """All points, each once: the machine as it is first."""
@@ -70,10 +72,9 @@ class WhatIfSettings:
         for lever in self.values:
             found.extend(self.sweep_points(lever))
         if self.grid:
-            levers = list(self.values)
-            for values in product(*(self.values[lever] for lever in levers)):
+            for values in product(*(self._with_now(lever) for lever in self.values)):
                 point = self.now
-                for lever, value in zip(levers, values, strict=True):
+                for lever, value in zip(self.values, values, strict=True):
                     point = point.moved(lever, value)
                 found.append(point)
         return tuple(dict.fromkeys(found))

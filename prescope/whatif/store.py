@@ -32,21 +32,23 @@ class Store:
 
     def __init__(self, path: Path, digest: str) -> None:
         self._path, self._digest = path, digest
+        self._begun = False
         self.known = _read(path, digest)
-        if not self.known:
-            with open(path, "w", encoding="utf-8") as stream:
-                stream.write(json.dumps({"digest": digest}) + "\n")
-        else:
-            # What a killed run left of its last line would join the next one.
-            lines = [{"digest": digest}, *map(outcome_row, self.known)]
-            part = path.with_suffix(".tmp")
-            part.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-            os.replace(part, path)
 
     def add(self, one: Outcome) -> None:
         """Keep an outcome."""
+        if not self._begun:
+            self._begin()
         with open(self._path, "a", encoding="utf-8") as stream:
             stream.write(json.dumps(outcome_row(one)) + "\n")
+
+    def _begin(self) -> None:
+        """Write what is known: a killed run's last line would join the next one, other settings' must go."""
+        lines = [{"digest": self._digest}, *map(outcome_row, self.known)]
+        part = self._path.with_suffix(".tmp")
+        part.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        os.replace(part, self._path)
+        self._begun = True
 
     def remove(self) -> None:
         """All is written elsewhere."""

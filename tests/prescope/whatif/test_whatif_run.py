@@ -152,14 +152,22 @@ def test_files_page_and_picture(trace: RoutingTrace) -> None:
     assert len(axes) == 3
     drawn = axes[0].lines[0].get_ydata()
     assert list(drawn) == [one.tokens_per_s for one in found.sweeps[0].outcomes]
-    values = {Lever.SPEED: (0.5, 2.0), Lever.RECALL: (None, 1.0)}
-    crossed = run_whatif(trace, chosen, settings_for(chosen, trace.meta.experts, values=values, grid=True))
-    (grid,) = [ax for ax in draw(crossed).axes if ax.get_title() == "tokens/s"]
-    shown = {text.get_text() for text in grid.texts}
-    combined = [one for one in crossed.outcomes if one.point.speed != 1.0 and one.point.recall in (None, 1.0)]
-    assert len(combined) == 4 and {f"{one.tokens_per_s:.3g}" for one in combined} == shown
     page = page_of(found)
     assert len(page.panels) == 6 and "All times are simulated." in page.notes
+
+
+def test_the_picture_of_a_grid_has_all_of_its_first_two_levers(trace: RoutingTrace) -> None:
+    chosen = machine(Tier.RAM, trace.layers)
+    # The machine as it is is none of the values asked for, of the third lever neither.
+    values = {Lever.SPEED: (0.5, 2.0), Lever.RECALL: (None, 1.0), Lever.BATCH: (2,)}
+    asked = settings_for(chosen, trace.meta.experts, values=values, grid=True, steps=3, warm=1)
+    crossed = run_whatif(trace, chosen, asked)
+    assert len(crossed.outcomes) == 3 * 3 * 2
+    (grid,) = [ax for ax in draw(crossed).axes if ax.get_title() == "tokens/s"]
+    shown = [text.get_text() for text in grid.texts]
+    assert sorted(shown) == sorted(
+        f"{one.tokens_per_s:.3g}" for one in crossed.outcomes if one.point.batch == 1
+    )
 
 
 def test_the_command_answers_as_promised(
@@ -208,6 +216,8 @@ def test_without_matplotlib_there_is_no_picture(
         (["--preset", "a@b", "--costs", "c.json"], "expected either --preset or --costs"),
         (["--costs", "c.json"], "c.json"),
         (["--batch", "0"], "--batch: expected a whole number of at least 1, got '0'"),
+        (["--memory-now", "0"], "--memory-now: expected an amount of memory such as 4GiB or 25%, got '0'"),
+        (["--recall-now", "2"], "--recall-now: expected 'none' or a share in (0, 1] such as 0.8, got '2'"),
     ],
 )
 def test_refusals(
@@ -216,6 +226,17 @@ def test_refusals(
     path = tmp_path / "routing.npz"
     write_trace(path, trace)
     assert says in refusal("whatif", path, *words)
+
+
+@pytest.mark.parametrize("words", [["--memory", "1B"], ["--policy", "magic"], ["--residency", "magic"]])
+def test_a_refused_run_leaves_no_folder(
+    refusal: Callable[..., str], trace: RoutingTrace, tmp_path: Path, words: list[str]
+) -> None:
+    path, folder = tmp_path / "routing.npz", tmp_path / "out"
+    write_trace(path, trace)
+    disk = ["--preset", "olmoe-1b-7b@nvme-ram", "--sweep", "", "--steps", "1"]
+    assert "expected" in refusal("whatif", path, *disk, *words, "-o", folder)
+    assert not folder.exists()
 
 
 def test_the_machine_of_a_trace(trace: RoutingTrace) -> None:
