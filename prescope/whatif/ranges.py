@@ -11,6 +11,14 @@ from prescope.whatif.point import Lever, Point
 from prescope.whatif.settings import Values
 
 _FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+# Beyond these nothing is imagined but overflows.
+_LIMITS: dict[Lever, tuple[float, float]] = {
+    Lever.MEMORY: (1, 1 << 60),
+    Lever.LINK: (0.001, 1_000_000),
+    Lever.SPEED: (0.001, 1000),
+    Lever.BATCH: (1, 100_000),
+    Lever.RECALL: (0, 1),
+}
 _RECALLS: Values = (None, 0.5, 0.7, 0.8, 0.9, 1.0)
 
 
@@ -84,9 +92,8 @@ def _reader(lever: Lever, total_bytes: int, option: str = "") -> Callable[[str],
                 number = float(text)
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{expected}, got {text!r}") from error
-        if not 0 < number < float("inf") or (lever is Lever.RECALL and number > 1):
-            raise ValueError(f"{expected}, got {text!r}")
-        if lever is Lever.BATCH and number != int(number):
+        low, high = _LIMITS[lever]
+        if not low <= number <= high or number == 0 or (lever is Lever.BATCH and number != int(number)):
             raise ValueError(f"{expected}, got {text!r}")
         if lever is Lever.MEMORY:
             return round(number)
@@ -96,10 +103,11 @@ def _reader(lever: Lever, total_bytes: int, option: str = "") -> Callable[[str],
 
 
 def _expected(lever: Lever) -> str:
+    low, high = _LIMITS[lever]
     return {
         Lever.MEMORY: "expected an amount of memory such as 4GiB or 25%",
-        Lever.LINK: "expected GB/s above 0 such as 24",
-        Lever.SPEED: "expected a multiple above 0 such as 2",
-        Lever.BATCH: "expected a whole number of at least 1",
+        Lever.LINK: f"expected GB/s from {low:g} to {high:,.0f} such as 24",
+        Lever.SPEED: f"expected a multiple from {low:g} to {high:g} such as 2",
+        Lever.BATCH: f"expected a whole number from {low} to {high}",
         Lever.RECALL: "expected 'none' or a share in (0, 1] such as 0.8",
     }[lever]

@@ -64,9 +64,14 @@ def open_store(
     Raises
     ------
     ValueError
-        When another process holds the folder.
+        When the folder cannot be made, or another process holds it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"expected a folder that can be written at {folder}, got {error.strerror!r}; name another with -o"
+        ) from error
     with folder_lock(folder, doing="running a what-if", leave=False):
         yield Store(folder / PART, digest_of(trace, machine, settings))
 

@@ -215,7 +215,7 @@ def test_without_matplotlib_there_is_no_picture(
         (["--preset", "x"], "expected a preset of the form 'model@machine', got 'x'"),
         (["--preset", "a@b", "--costs", "c.json"], "expected either --preset or --costs"),
         (["--costs", "c.json"], "c.json"),
-        (["--batch", "0"], "--batch: expected a whole number of at least 1, got '0'"),
+        (["--batch", "0"], "--batch: expected a whole number from 1 to 100000, got '0'"),
         (["--memory-now", "0"], "--memory-now: expected an amount of memory such as 4GiB or 25%, got '0'"),
         (["--recall-now", "2"], "--recall-now: expected 'none' or a share in (0, 1] such as 0.8, got '2'"),
     ],
@@ -237,6 +237,17 @@ def test_a_refused_run_leaves_no_folder(
     disk = ["--preset", "olmoe-1b-7b@nvme-ram", "--sweep", "", "--steps", "1"]
     assert "expected" in refusal("whatif", path, *disk, *words, "-o", folder)
     assert not folder.exists()
+
+
+def test_an_output_that_is_no_folder(
+    refusal: Callable[..., str], trace: RoutingTrace, tmp_path: Path
+) -> None:
+    path = tmp_path / "routing.npz"
+    write_trace(path, trace)
+    for folder in (path, path / "out", Path("/proc/out")):
+        said = refusal("whatif", path, "--sweep", "", "--steps", "1", "-o", folder)
+        assert f"expected a folder that can be written at {folder}, got" in said
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_the_machine_of_a_trace(trace: RoutingTrace) -> None:
