@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from prescope.formulation.checks import require_int
 from prescope.formulation.forecast import Forecast
@@ -65,7 +66,7 @@ class RecordedStep:
         for name, schedule in self.schedules.items():
             if name not in SCHEDULES:
                 raise ValueError(f"expected schedules named {', '.join(SCHEDULES)}, got {name!r}")
-            _check(name, schedule, self.instance)
+            check_schedule(name, schedule, layers=self.instance.layers, experts=self.instance.experts)
         if self.phase not in PHASES:
             raise ValueError(f"expected a phase among {PHASES}, got {self.phase!r}")
         if self.forecasts and len(self.forecasts) != self.instance.layers:
@@ -122,16 +123,30 @@ def said_before(instance: Instance) -> tuple[Forecast | None, ...]:
     )
 
 
-def _check(name: str, schedule: Schedule, instance: Instance) -> None:
-    if len(schedule.layer_end_ns) != instance.layers:
+def check_schedule(name: str, schedule: Schedule, *, layers: int, experts: int | None = None) -> None:
+    """Refuse a schedule that says what cannot be: a ``ValueError`` names what.
+
+    Parameters
+    ----------
+    name, schedule
+        Its name for the message, and the schedule.
+    layers, experts
+        What its tasks are of; ``None`` where the number of experts is not known.
+    """
+    ends = schedule.layer_end_ns
+    if len(ends) != layers:
+        raise ValueError(f"expected {layers} layers in the {name} schedule, got {len(ends)}")
+    if min(schedule.makespan_ns, *ends) < 0 or any(a > b for a, b in pairwise(ends)):
         raise ValueError(
-            f"expected {instance.layers} layers in the {name} schedule, got {len(schedule.layer_end_ns)}"
+            f"expected a makespan >= 0 and layers that end one after the other, "
+            f"got {schedule.makespan_ns} ns and {ends[:20]} in the {name} schedule"
         )
-    layers, experts = instance.layers, instance.experts
+    before_ns = None
     for task in schedule.tasks:
-        if not 0 <= task.layer < layers or not 0 <= (task.expert or 0) < experts:
+        expert = task.expert or 0
+        if not 0 <= task.layer < layers or expert < 0 or (experts is not None and expert >= experts):
             raise ValueError(
-                f"expected tasks of {layers} layers and {experts} experts, "
+                f"expected tasks of {layers} layers and {'the' if experts is None else experts} experts, "
                 f"got layer {task.layer} expert {task.expert} in the {name} schedule"
             )
         if task.end_ns < task.start_ns:
@@ -139,3 +154,9 @@ def _check(name: str, schedule: Schedule, instance: Instance) -> None:
                 f"expected tasks that end after they start, got {task.start_ns} to {task.end_ns} ns "
                 f"in the {name} schedule"
             )
+        if before_ns is not None and task.start_ns < before_ns:
+            raise ValueError(
+                f"expected tasks in the order of their starts, got {task.start_ns} after {before_ns} ns "
+                f"in the {name} schedule"
+            )
+        before_ns = task.start_ns

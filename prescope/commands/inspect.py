@@ -50,12 +50,15 @@ def inspect(
 
     if layer is not None and layers is not None:
         raise ValueError("expected --layer or --layers, got both")
+    problem = None if instance is None else Path(instance)
+    read = {"FILE": file, "--instance": problem, "--torch-profile": torch_profile}
+    _keep_apart({**read, "--html": html, "--perfetto": perfetto, "--program": program})
     with working(f"opening {file}"):
         view = open_view(file, instance=instance)
     shown = _shown(view, step)
     window = (layer, layer) if layer is not None else None if layers is None else _layers(layers)
     if window is not None:
-        _check(view, shown, window)
+        _check(view, shown, window, "--layers" if layer is None else "--layer")
     written = []
     if perfetto is not None:
         _write_perfetto(
@@ -83,19 +86,31 @@ def inspect(
         out.print(f"\nwritten: {text}", markup=False, soft_wrap=True)
 
 
+def _keep_apart(files: dict[str, Path | None]) -> None:
+    """Refuse to write over what is read, or twice to the same place."""
+    seen: dict[Path, str] = {}
+    for name, path in files.items():
+        if path is not None and (other := seen.setdefault(path.resolve(), name)) != name:
+            raise ValueError(f"expected other files for {other} and {name}, got {path} for both")
+
+
 def _shown(view: View, step: int | None) -> StepView | None:
     from prescope.inspection import step_of
 
     return step_of(view, step) if view.steps or step is not None else None
 
 
-def _check(view: View, step: StepView | None, window: tuple[int, int]) -> None:
-    from prescope.report import window_ns
-
+def _check(view: View, step: StepView | None, window: tuple[int, int], option: str) -> None:
     if step is None:
-        raise ValueError(f"expected a file with steps for --layer, got {view.kind.value} in {view.path}")
-    for schedule in step.schedules.values():
-        window_ns(schedule, window)
+        raise ValueError(f"expected a file with steps for {option}, got {view.kind.value} in {view.path}")
+    first, last = window
+    layers = len(step.schedule.layer_end_ns)
+    if not first <= last < layers:
+        told = f"{first}" if option == "--layer" else f"{first}:{last}"
+        raise ValueError(
+            f"expected {option}{'' if option == '--layer' else ' FIRST:LAST'} in [0, {layers - 1}], "
+            f"got {told} for {view.path}"
+        )
 
 
 def _write_perfetto(view: View, path: Path, step: StepView | None, profile: Path | None) -> None:

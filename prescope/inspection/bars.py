@@ -27,7 +27,7 @@ def bars(
     Parameters
     ----------
     parts
-        What adds up; at least one.
+        What adds up; none of a step that took no time.
     width
         Columns to use.
     colour
@@ -40,8 +40,9 @@ def bars(
     from rich.text import Text
 
     total = sum(part.ns for part in parts)
-    names = max(len(part.name) for part in parts)
-    lengths = max(len(format_ns(part.ns)) for part in parts)
+    names = max((len(part.name) for part in parts), default=0)
+    # The sum below them may be the longest.
+    lengths = max(len(format_ns(ns)) for ns in (total, *(part.ns for part in parts)))
     room = max(width - names - lengths - 12, _LEAST_BAR)
     # A difference may be negative: what lies before it then reaches beyond the sum.
     tops = [sum(part.ns for part in parts[: number + 1]) for number in range(len(parts))]

@@ -13,10 +13,8 @@ from typing import Any
 from prescope.inspection.counters import counters
 from prescope.inspection.critical import step_path
 from prescope.inspection.view import StepView
-from prescope.report.perfetto import in_order, trace_document, write_document
+from prescope.report.perfetto import STEPS_FORMAT, in_order, trace_document, write_document
 from prescope.report.perfetto_events import CounterTrack, Event, Process
-
-STEPS_FORMAT = "prescope-trace-steps/1"
 
 
 def write_perfetto(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from prescope.formulation import CostModel, Schedule, Tier, format_bytes, format_ns
+from prescope.formulation import CostModel, Tier
 from prescope.inspection import (
     Because,
     LayerMap,
@@ -16,10 +16,12 @@ from prescope.inspection import (
     View,
     ViewKind,
     ViewTable,
-    critical_path,
     spent,
+    step_path,
     waterfall,
 )
+from prescope.inspection.units import readable, words
+from prescope.inspection.view import Fact
 from prescope.page.charts import charts_of
 from prescope.page.document import (
     ChartPanel,
@@ -152,7 +154,7 @@ def _step(view: View, step: StepView, layers: int, experts: int, abouts: dict[st
         number=step.index,
         label=f"{step.name}, {step.phase}" if step.phase else step.name,
         tokens=step.tokens,
-        schedules=tuple(_drawn(name, schedule) for name, schedule in step.schedules.items()),
+        schedules=tuple(_drawn(step, name) for name in step.schedules),
         counts=None if instance is None else instance.demand.counts,
         residents=residents,
         probability=probability,
@@ -163,9 +165,10 @@ def _step(view: View, step: StepView, layers: int, experts: int, abouts: dict[st
     )
 
 
-def _drawn(name: str, schedule: Schedule) -> DrawnSchedule:
+def _drawn(step: StepView, name: str) -> DrawnSchedule:
+    schedule = step.schedules[name]
     # Tasks of a schedule may be equal; what lies on the path is told by identity.
-    because = {id(link.task): 1 + _BECAUSE.index(link.because) for link in critical_path(schedule)}
+    because = {id(link.task): 1 + _BECAUSE.index(link.because) for link in step_path(step, name)}
     return DrawnSchedule(
         name=name,
         schedule=schedule,
@@ -193,26 +196,8 @@ def _parts(parts: tuple[Part, ...], abouts: dict[str, str]) -> tuple[tuple[str, 
     return tuple((part.name, part.ns) for part in parts)
 
 
-def _pairs(facts: Mapping[str, object]) -> tuple[Pair, ...]:
-    return tuple((_words(name), _text(name, value)) for name, value in facts.items() if value is not None)
-
-
-def _words(name: str) -> str:
-    for unit in ("_ns", "_bytes", "_share"):
-        name = name.removesuffix(unit)
-    return name.replace("_", " ")
-
-
-def _text(name: str, value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int) and name.endswith("_ns"):
-        return format_ns(value)
-    if isinstance(value, int) and name.endswith("_bytes"):
-        return format_bytes(value)
-    if isinstance(value, float):
-        return f"{value:.2%}" if name.endswith(("_share", "gap")) else f"{value:.4g}"
-    return str(value)
+def _pairs(facts: Mapping[str, Fact]) -> tuple[Pair, ...]:
+    return tuple((words(name), readable(name, value)) for name, value in facts.items() if value is not None)
 
 
 def _table_panel(table: ViewTable) -> TablePanel:

@@ -18,9 +18,13 @@ from typing import Any
 
 from prescope.formulation.schedule import Lane, Schedule, Task, TaskKind
 from prescope.instances._atomic import atomic_file
+from prescope.instances.recording import check_schedule
 from prescope.report.perfetto_events import NOT_TASKS, CounterTrack, Event, Process
 
 FORMAT = "prescope-trace/1"
+STEPS_FORMAT = "prescope-trace-steps/1"
+"""Of several steps: not read back."""
+
 _MOST_NS = 2**62
 
 
@@ -143,6 +147,11 @@ def read_trace(path: str | os.PathLike[str]) -> TraceFile:
         data = Path(path).read_bytes()
         document = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
         other = document["otherData"]
+        if other["format"] == STEPS_FORMAT:
+            remedy = (
+                "Name the recording itself, or write one step with `prescope inspect --step N --perfetto`"
+            )
+            raise ValueError("expected a trace of one step, got one of several, which is only for Perfetto")
         if other["format"] != FORMAT:
             raise ValueError(f"expected format {FORMAT!r}, got {other['format']!r}")
         schedules = {
@@ -150,12 +159,14 @@ def read_trace(path: str | os.PathLike[str]) -> TraceFile:
         }
         if not schedules:
             raise ValueError("expected at least one schedule, got none")
-        began = other.get("began_unix_ns")
+        began, dilation = other.get("began_unix_ns"), float(other.get("dilation", 1.0))
+        if not 0 < dilation < float("inf"):
+            raise ValueError(f"expected a dilation > 0, got {dilation}")
         return TraceFile(
             schedules=schedules,
             notes={str(key): str(value) for key, value in other["notes"].items()},
-            dilation=float(other.get("dilation", 1.0)),
-            began_unix_ns=None if began is None else int(began),
+            dilation=dilation,
+            began_unix_ns=None if began is None else _whole(began),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
@@ -176,9 +187,9 @@ def _schedule(entry: Mapping[str, Any], events: list[Event]) -> Schedule:
         layer_end_ns=ends,
         makespan_ns=_whole(entry["makespan_ns"]),
     )
-    for task in schedule.tasks:
-        if not 0 <= task.layer < len(ends) or (task.expert or 0) < 0 or task.end_ns < task.start_ns:
-            raise ValueError(f"expected tasks of {len(ends)} layers that end after they start, got {task}")
+    if not ends:
+        raise ValueError("expected a schedule of at least one layer, got none")
+    check_schedule(str(entry["name"]), schedule, layers=len(ends))
     return schedule
 
 

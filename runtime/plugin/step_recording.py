@@ -10,6 +10,7 @@ from typing import Any
 
 from prescope.formulation import format_bytes
 from prescope.instances import RecordedStep, Recording
+from prescope.instances.limits import MAX_NOTE
 from prescope.instances.recording import said_before
 from prescope.runtime.plugin.report import EngineReport, StepReport
 from prescope.runtime.plugin.settings import StepRecord
@@ -76,8 +77,17 @@ def facts_of(report: EngineReport, model: Any) -> Mapping[str, str]:
         f"transformers {machine.transformers}, python {machine.python}",
     }
     if report.warnings:
-        facts["degraded"] = "; ".join(report.warnings)
+        facts["degraded"] = _told(report.warnings)
     return facts
+
+
+def _told(warnings: Sequence[str]) -> str:
+    """Warnings as one text, as long as a recording takes; a long run has many."""
+    text = "; ".join(warnings)
+    if len(text) <= MAX_NOTE:
+        return text
+    end = f" ... ({len(warnings)} warnings in all)"
+    return text[: MAX_NOTE - len(end)] + end
 
 
 def _step(record: StepRecord, shown: StepReport, name: str) -> RecordedStep:
@@ -93,5 +103,5 @@ def _step(record: StepRecord, shown: StepReport, name: str) -> RecordedStep:
         forecasts=said_before(record.instance),
         dilation=trace.dilation,
         began_unix_ns=trace.began_unix_ns,
-        notes={"degraded": "; ".join(trace.degraded)} if trace.degraded else {},
+        notes={"degraded": _told(trace.degraded)} if trace.degraded else {},
     )

@@ -203,7 +203,12 @@ def test_schedules_of_another_shape_are_refused() -> None:
     for schedule, message in (
         (replace(planned, layer_end_ns=(*planned.layer_end_ns, 99)), "layers in the executed schedule"),
         (replace(planned, tasks=(replace(planned.tasks[0], layer=77),)), "got layer 77"),
+        (replace(planned, tasks=(replace(planned.tasks[0], expert=99),)), "expert 99"),
+        (replace(planned, tasks=(replace(planned.tasks[0], expert=-1),)), "expert -1"),
         (replace(planned, tasks=(backwards,)), "end after they start"),
+        (replace(planned, tasks=planned.tasks[::-1]), "in the order of their starts"),
+        (replace(planned, makespan_ns=-1), "makespan >= 0"),
+        (replace(planned, layer_end_ns=planned.layer_end_ns[::-1]), "one after the other"),
     ):
         with pytest.raises(ValueError, match=message):
             replace(step, schedules={"executed": schedule})

@@ -156,3 +156,28 @@ def test_tasks_that_make_no_sense_are_refused(tmp_path: Path, changes: dict[str,
     with pytest.raises(ValueError, match="Write it again") as caught:
         read_trace(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dilation": float("nan")}, "dilation > 0"),
+        ({"dilation": -1}, "dilation > 0"),
+        ({"began_unix_ns": 1.5}, "whole numbers"),
+        (
+            {"schedules": [{"pid": 9, "name": "x", "layer_end_ns": [], "makespan_ns": 0}]},
+            "at least one layer",
+        ),
+        ({"schedules": [{"pid": 9, "name": "x", "layer_end_ns": [5], "makespan_ns": -5}]}, "makespan >= 0"),
+        ({"schedules": [{"pid": 9, "name": "x", "layer_end_ns": [5, 4], "makespan_ns": 5}]}, "one after"),
+    ],
+)
+def test_headers_that_make_no_sense_are_refused(
+    tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    document = trace_document({"planned": SMALL})
+    document["otherData"].update(changes)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=message):
+        read_trace(path)

@@ -15,9 +15,10 @@ from json_contract_inspect import Inspect
 from small_schedule import SMALL
 
 from prescope.cli import main
-from prescope.formulation import Instance, Plan, PredictedDemand, evaluate
+from prescope.formulation import Instance, Plan, PredictedDemand, Schedule, evaluate
 from prescope.formulation.horizon import Horizon, HorizonPlan
 from prescope.inspection import View, ViewKind, open_view, step_of, waterfall
+from prescope.inspection.perfetto import write_perfetto
 from prescope.instances import (
     HorizonFile,
     InstanceFile,
@@ -247,3 +248,43 @@ def test_what_a_plan_is_for_must_be_named(kinds: dict[ViewKind, Path], tmp_path:
         open_view(tmp_path / "nowhere.json")
     with pytest.raises(ValueError, match="expected rows of a benchmark, got none"):
         open_view(sweep(tmp_path / "empty", []))
+
+
+def test_what_is_read_is_never_written_over(
+    waste: Waste, kinds: dict[ViewKind, Path], tmp_path: Path, capsys: Any
+) -> None:
+    plan, instance = kinds[ViewKind.PLAN], kinds[ViewKind.INSTANCE]
+    before = plan.read_bytes(), instance.read_bytes()
+    named = ["inspect", str(plan), "--instance", str(instance)]
+    (tmp_path / "again.json").symlink_to(plan)
+    for options in (
+        ["--html", str(plan)],
+        ["--perfetto", str(tmp_path / "again.json")],
+        ["--program", str(instance)],
+        ["--html", str(tmp_path / "new"), "--perfetto", str(tmp_path / "new")],
+    ):
+        assert main([*named, *options]) == 2
+        assert "expected other files for" in capsys.readouterr().err
+    assert (plan.read_bytes(), instance.read_bytes()) == before and not (tmp_path / "new").exists()
+
+
+def test_a_trace_of_several_steps_is_not_read_and_the_remedy_helps(
+    kinds: dict[ViewKind, Path], tmp_path: Path
+) -> None:
+    step = opened(kinds, ViewKind.RECORDING).steps[0]
+    path = tmp_path / "steps.json"
+    write_perfetto(path, [step, replace(step, index=4)])
+    with pytest.raises(ValueError, match=r"one of several.*inspect --step N"):
+        open_view(path)
+    write_perfetto(path, [step])
+    assert open_view(path).steps[0].index == 3
+
+
+def test_a_step_that_took_no_time_is_drawn(tmp_path: Path, waste: Waste, capsys: Any) -> None:
+    instance, clean, _ = waste
+    nothing = Schedule(tasks=(), layer_end_ns=(0, 0), makespan_ns=0)
+    step = RecordedStep(index=0, instance=instance, plan=clean, schedules={"measured": nothing}, tokens=0)
+    path = tmp_path / "run.json"
+    write_recording(path, Recording(steps=(step,)))
+    assert main(["inspect", str(path), "--html", str(tmp_path / "page.html")]) == 0
+    assert "where the time went (measured)" in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """What inspection opened is what the page holds."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from page_documents import data_of, horizon_view, schedules_of
 from tiny_horizons import plan_step, tiny_horizon
 
-from prescope.inspection import LayerMap, View, ViewKind, ViewTable, critical_path
+from prescope.formulation import evaluate
+from prescope.inspection import Because, LayerMap, View, ViewKind, ViewTable, critical_path, step_path
 from prescope.page import render_page, write_page
 from prescope.page.from_view import page_document
 from prescope.report import mark
@@ -41,6 +43,25 @@ def test_schedules_marks_and_sums_are_those_of_inspection(seed: int) -> None:
         assert all(0 <= busy <= step.schedule.makespan_ns for busy in packed["schedules"][0]["busy_ns"])
 
 
+@given(st.integers(0, 10_000))
+@settings(max_examples=15)
+def test_the_critical_path_knows_that_the_link_was_busy(seed: int) -> None:
+    view = tiny_view(seed, steps=1)
+    instance = view.steps[0].instance
+    assert instance is not None
+    busy = replace(instance, link_ready_ns=1000 + instance.costs.copy_ns(0))
+    plan = plan_step(busy)
+    step = replace(view.steps[0], instance=busy, plan=plan, schedules={"planned": evaluate(busy, plan)})
+    document = page_document(replace(view, steps=(step,)))
+    assert document.timeline is not None
+    (drawn,) = document.timeline.steps[0].schedules
+    waited = {id(link.task): link.because for link in step_path(step)}
+    names = list(Because)
+    assert [names[reason - 1] if reason else None for reason in drawn.reasons] == [
+        waited.get(id(task)) for task in drawn.schedule.tasks
+    ]
+
+
 def test_the_step_asked_for_is_shown_first(tmp_path: Path) -> None:
     seen = []
     target = tmp_path / "page.html"
@@ -69,7 +90,7 @@ def test_kinds_without_steps_become_tables_maps_and_costs() -> None:
     assert document.facts == (
         ("time", "1.50 us"),
         ("size", "2 KiB"),
-        ("hits", "25.00%"),
+        ("hits", "25.0%"),
         ("ok", "yes"),
     )
     render_page(document)

@@ -1,5 +1,6 @@
 """What an engine hands over of its steps."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,9 @@ import torch
 from tiny_models import prompts, random_model
 
 from prescope.formulation import evaluate
-from prescope.instances import read_recording
+from prescope.instances import read_recording, write_recording
 from prescope.runtime.plugin import attach
+from prescope.runtime.plugin.step_recording import recording_of
 
 
 def test_the_newest_steps_are_kept_with_their_numbers(tmp_path: Path) -> None:
@@ -40,3 +42,19 @@ def test_the_newest_steps_are_kept_with_their_numbers(tmp_path: Path) -> None:
         # Said at the gates before: of every layer but the first.
         assert len(step.forecasts) == step.instance.layers
         assert all(forecast is not None for forecast in step.forecasts[1:])
+
+
+def test_a_run_with_many_warnings_can_be_recorded(tmp_path: Path) -> None:
+    model = random_model()
+    with attach(model, 60_000, policy="dp", backend="sim") as engine:
+        with torch.no_grad():
+            model.generate(**prompts(2, 4), max_new_tokens=2, do_sample=False, eos_token_id=None)
+        recording = recording_of(
+            engine.records,
+            engine.report().steps,
+            replace(engine.report(), warnings=tuple(f"drift {number} of the link" for number in range(900))),
+            model,
+        )
+    told = recording.facts["degraded"]
+    assert told.startswith("drift 0 of the link; drift 1") and told.endswith("(900 warnings in all)")
+    write_recording(tmp_path / "run.json.gz", recording)
