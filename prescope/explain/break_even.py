@@ -11,9 +11,10 @@ import numpy as np
 from prescope.formulation import CostModel, Demand, Instance, LinearTime, Plan, TableTime, TimeCurve
 from prescope.solver.forced import Force, replan
 
-# Speeds are searched from a sixteenth to sixteen times what they are, to one part in a hundred.
-_RANGE = 16.0
-_STEPS = 10
+# Speeds are tried at 2, 1/2, 4, 1/4, ... times what they are; where the side changes first, the change is
+# found to one part in a hundred.
+_DOUBLINGS = 4
+_STEPS = 7
 # Less than this part of the batch is as good as nothing: the search does not see so much more.
 _TOLERANCE = 1e-4
 
@@ -40,7 +41,7 @@ class BreakEven:
         Its value in the instance.
     device_from, host_from
         On one side of the change the device is better and on the other it is not: the two values next to
-        it, ``None`` where none was found in the range looked at.
+        the change that is nearest to ``now``; ``None`` where none was found in the range looked at.
     low, high
         That range.
     """
@@ -144,44 +145,51 @@ def faster(curve: TimeCurve, factor: float) -> TimeCurve:
 
 
 def _whole(now: int, most: int, wins: Callable[[int], bool]) -> BreakEven:
-    """Bisect the numbers of tokens from 1 to ``most``."""
-    low, high = 1, most
-    at_low = wins(low)
-    device_from, host_from = None, None
-    if at_low != wins(high):
-        while high - low > 1:
-            middle = (low + high) // 2
-            if wins(middle) == at_low:
-                low = middle
-            else:
-                high = middle
-        device_from, host_from = (low, high) if at_low else (high, low)
-    return BreakEven(
-        lever=Lever.TOKENS, now=now, device_from=device_from, host_from=host_from, low=1, high=most
-    )
+    """The change nearest to ``now`` among 1 to ``most`` tokens, looked for 1, 2, 4, ... away and bisected."""
+    here = wins(now)
+    tried = {1: now, -1: now}
+    found: tuple[int, int] | None = None
+    reach = 1
+    while found is None and (tried[1] < most or tried[-1] > 1):
+        for way in (1, -1):
+            near, far = tried[way], min(most, max(1, now + way * reach))
+            if far != near and wins(far) != here:
+                found = near, far
+                break
+            tried[way] = far
+        reach *= 2
+    while found is not None and abs(found[1] - found[0]) > 1:
+        middle = sum(found) // 2
+        found = (middle, found[1]) if wins(middle) == here else (found[0], middle)
+    return _break_even(Lever.TOKENS, now, found, here, (1, most))
 
 
 def _scaled(lever: Lever, now: float, wins: Callable[[float], bool]) -> BreakEven:
-    """Bisect a factor on a logarithmic scale, from what is now towards the end where the side changes."""
+    """The change nearest to a factor of 1, looked for at powers of two and bisected between them."""
     here = wins(1.0)
-    device_from, host_from = None, None
-    for far in (_RANGE, 1 / _RANGE):
-        if wins(far) == here:
-            continue
-        near = 1.0
+    most = 2.0**_DOUBLINGS
+    factors = [2.0 ** (way * power) for power in range(1, _DOUBLINGS + 1) for way in (1, -1)]
+    far = next((factor for factor in factors if wins(factor) != here), None)
+    found = None
+    if far is not None:
+        near = far / 2 if far > 1 else far * 2
         for _ in range(_STEPS):
             middle = (near * far) ** 0.5
-            if wins(middle) == here:
-                near = middle
-            else:
-                far = middle
-        device_from, host_from = (near * now, far * now) if here else (far * now, near * now)
-        break
+            near, far = (middle, far) if wins(middle) == here else (near, middle)
+        found = near * now, far * now
+    return _break_even(lever, now, found, here, (now / most, now * most))
+
+
+def _break_even(
+    lever: Lever, now: float, found: tuple[float, float] | None, here: bool, within: tuple[float, float]
+) -> BreakEven:
+    """From the two values next to the change, the one on this side first."""
+    device_from, host_from = (None, None) if found is None else found if here else found[::-1]
     return BreakEven(
         lever=lever,
         now=now,
         device_from=device_from,
         host_from=host_from,
-        low=now / _RANGE,
-        high=now * _RANGE,
+        low=within[0],
+        high=within[1],
     )

@@ -26,7 +26,7 @@ class ExplainSettings:
     prove
         Bound either side by CP-SAT; for small instances.
     break_evens
-        Look for them, which is some seventy plannings.
+        Look for them, which is up to a hundred plannings.
     """
 
     effort: int = 400_000

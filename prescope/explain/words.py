@@ -132,7 +132,7 @@ def _slack_in_plan(found: ExpertExplanation) -> tuple[str, ...]:
     if chosen.replanned_ns is None or chosen.replanned_ns >= found.makespan_ns:
         return ()
     return (
-        "The plan itself can be better with this expert where it is: planned anew "
+        "The plan itself can be better with this expert where it is: planned anew, with all tokens known, "
         f"{_change(chosen.replanned_ns, found.makespan_ns)}.",
     )
 
@@ -178,16 +178,17 @@ def _break_even(one: BreakEven) -> str:
             Lever.HOST: "speed of the CPU",
         }[one.lever]
         return (
-            f"No {subject} between {_value(one.lever, one.low)} and {_value(one.lever, one.high)} "
+            f"No {subject} tried between {_value(one.lever, one.low)} and {_value(one.lever, one.high)} "
             f"changes the better side ({now} now)."
         )
-    device = _value(one.lever, one.device_from)
-    grows = one.device_from > one.host_from
+    # Now is on the nearer side of the change.
+    begins = abs(one.device_from - one.now) > abs(one.host_from - one.now)
+    there = _value(one.lever, one.device_from if begins else one.host_from)
     if one.lever is Lever.TOKENS:
-        return f"With {device} or {'more' if grows else 'fewer'} the CPU loses ({now} now)."
+        return f"The CPU {'begins to lose' if begins else 'no longer loses'} at {there} ({now} now)."
     if one.lever is Lever.LINK:
-        return f"A copy pays with a link of {device} or {'more' if grows else 'less'} ({now} now)."
-    return f"The CPU loses with {device} or {'more' if grows else 'less'}."
+        return f"A copy {'begins to pay' if begins else 'no longer pays'} with a link of {there} ({now} now)."
+    return f"The CPU {'begins to lose' if begins else 'no longer loses'} with {there}."
 
 
 def _layer(facts: LayerFacts) -> tuple[str, ...]:
