@@ -5,7 +5,13 @@ from prescope.predictor.moving_average import MovingAverage
 from prescope.predictor.oracle import Oracle
 from prescope.predictor.popularity import Popularity
 from prescope.predictor.previous_step import PreviousStep
-from prescope.predictor.registry import PredictorContext, make_predictor, predictors, trained_predictors
+from prescope.predictor.registry import (
+    PredictorContext,
+    make_predictor,
+    predictors,
+    require_predictor,
+    trained_predictors,
+)
 from prescope.predictor.replay import gate, replay
 from prescope.predictor.stale_gate import StaleGate
 from prescope.predictor.token_table import TokenTable
@@ -23,5 +29,6 @@ __all__ = [
     "make_predictor",
     "predictors",
     "replay",
+    "require_predictor",
     "trained_predictors",
 ]

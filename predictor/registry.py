@@ -145,10 +145,22 @@ def make_predictor(name: str, context: PredictorContext) -> Predictor:
         When the name is unknown, the context lacks what the predictor needs, or a trained one belongs to
         another model.
     """
+    kind, folder = require_predictor(name)
+    return _TRAINED[kind](folder, context) if folder else _FACTORIES[kind](context)
+
+
+def require_predictor(name: str) -> tuple[str, str]:
+    """Kind and folder of a predictor by its name, the folder being empty where none was trained.
+
+    Raises
+    ------
+    ValueError
+        When there is no such predictor; whether there is such a folder is not asked.
+    """
     kind, colon, folder = name.partition(":")
     if colon and folder and kind in _TRAINED:
-        return _TRAINED[kind](folder, context)
+        return kind, folder
     if name not in _FACTORIES:
         named = ", ".join([*predictors(), *(f"{kind}:FOLDER" for kind in trained_predictors())])
         raise ValueError(f"expected a predictor among {named}, got {name!r}")
-    return _FACTORIES[name](context)
+    return name, ""

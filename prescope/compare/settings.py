@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from prescope.compare.names import check_names
 from prescope.formulation.checks import require_int
 
 DEFAULT_POLICIES = ("on-demand", "cpu-only", "intra-layer", "presched", "dp")
@@ -81,3 +82,10 @@ class CompareSettings:
             raise ValueError(f"expected time_budget_s > 0, got {self.time_budget_s}")
         if self.dilation is not None and not self.dilation >= 1:
             raise ValueError(f"expected dilation >= 1, got {self.dilation}")
+        check_names(
+            policies=self.policies,
+            retentions=self.retentions,
+            predictor=self.predictor,
+            preset=self.preset,
+            clairvoyant=self.clairvoyant,
+        )

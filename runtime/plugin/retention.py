@@ -20,6 +20,7 @@ from prescope.solver.residency import (
     StepwiseRule,
     outlook_of_trace,
 )
+from prescope.solver.residency.retentions import STATIC, parse_retention
 
 DEFAULT_RETENTION = "moving-average"
 
@@ -30,11 +31,6 @@ class _Setting(NamedTuple):
     per_token_ns: float
     background: bool
     sums: OutlookSums | None
-
-
-def retentions() -> tuple[str, ...]:
-    """Names of the rules by which residents keep their places, ``"static"`` among them."""
-    return ("static", *_RULES)
 
 
 def resolve_retention(
@@ -54,8 +50,8 @@ def resolve_retention(
     Parameters
     ----------
     wanted
-        A name of `retentions`, ``"learned:TRACE"`` with a recorded routing trace to begin with, a rule, or
-        ``None`` for the default.
+        As `prescope.solver.residency.retentions.parse_retention` reads it, a rule, or ``None`` for the
+        default.
     shares
         Share of each expert, ``[layers, experts]``.
     top_k
@@ -76,14 +72,13 @@ def resolve_retention(
     """
     rule = DEFAULT_RETENTION if wanted is None else wanted
     if isinstance(rule, str):
-        name, _, trace = rule.partition(":")
-        if name not in retentions() or (trace and name != "learned"):
-            raise AttachError(
-                f"expected a retention among {', '.join(retentions())} or learned:TRACE, got {rule!r}"
-            )
+        try:
+            name, trace = parse_retention(rule)
+        except ValueError as error:
+            raise AttachError(str(error)) from error
         sums = _outlook(trace, shares.shape, fingerprint) if trace else None
         # Without slots nothing ever comes in.
-        if rule == "static" or not slots or not any(residents):
+        if name == STATIC or not slots or not any(residents):
             return None
         rule = _RULES[name](_setting(shares, top_k, costs, host_computes, background, sums))
     _check_rule(rule)

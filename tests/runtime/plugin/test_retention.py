@@ -13,9 +13,9 @@ from prescope.instances import write_trace
 from prescope.predictor import Oracle
 from prescope.runtime.backends.cpu import CpuOptions
 from prescope.runtime.plugin import AttachError, attach, expert_bytes, moe_layers
-from prescope.runtime.plugin.retention import retentions
 from prescope.solver.online import gate_policies
 from prescope.solver.residency import GateLearned
+from prescope.solver.residency.retentions import retentions
 
 BACKENDS = {
     "sim": {"backend": "sim"},
