@@ -15,13 +15,13 @@ def inspect(
     file: Annotated[
         Path,
         typer.Argument(
-            help="An instance (also a name in the library), a plan, a program, a trace, a recording, "
-            "a horizon or its plan, recorded routing, a benchmark's folder, or the JSON of bench or evaluate."
+            help="An instance or a horizon (also by its name in the library), a plan of one, a program, "
+            "a trace, a recording, recorded routing, a benchmark's folder, or the JSON of bench or evaluate."
         ),
     ],
     instance: Annotated[
         str | None,
-        typer.Option(help="What a plan is for: a file, or a name in the library; the file of a horizon."),
+        typer.Option(help="What a plan is for: a file, or a name in the library; by default the plan's."),
     ] = None,
     step: Annotated[int | None, typer.Option(min=0, help="Draw this step; by default the slowest.")] = None,
     layer: Annotated[int | None, typer.Option(min=0, help="Draw this layer and list its experts.")] = None,

@@ -25,9 +25,10 @@ def open_view(path: str | os.PathLike[str], *, instance: str | os.PathLike[str] 
     path
         An instance, a plan, a program, a trace, a recording, a horizon or its plan, recorded routing, the
         folder or JSON answer of ``prescope bench``, the JSON answer of ``prescope evaluate``, or the name of
-        an instance in the library.
+        an instance or a horizon in the library.
     instance
-        What a plan is for (a file, or a name in the library), or the horizon of a horizon's plan.
+        The instance or the horizon that a plan is for: a file, or a name in the library; the library's of the
+        plan's name when ``None``.
 
     Raises
     ------
@@ -50,14 +51,18 @@ def open_view(path: str | os.PathLike[str], *, instance: str | os.PathLike[str] 
 
 
 def _from_library(name: str) -> View:
+    from prescope.inspection.kinds.horizon import horizon_file_view
     from prescope.inspection.kinds.instance import file_view
-    from prescope.instances import list_library, load_library_instance
+    from prescope.instances import list_library, load_library_horizon, load_library_instance
 
-    if any(entry.name == name for entry in list_library()):
-        return file_view(name, load_library_instance(name))
-    raise ValueError(
-        f"expected a file, got none at {name}, and no instance of that name in the library; check the path"
-    )
+    entry = next((entry for entry in list_library() if entry.name == name), None)
+    if entry is None:
+        raise ValueError(
+            f"expected a file, got none at {name}, and nothing of that name in the library; check the path"
+        )
+    if entry.steps is not None:
+        return horizon_file_view(name, load_library_horizon(name))
+    return file_view(name, load_library_instance(name))
 
 
 def _open_json(file: Path, instance: str | None) -> View:

@@ -10,14 +10,18 @@ from prescope.formulation import evaluate
 from prescope.formulation.horizon import Horizon
 from prescope.formulation.horizon_evaluator import evaluate_horizon, link_left_ns
 from prescope.inspection.view import LayerMap, StepView, View, ViewKind, ViewTable
-from prescope.instances import read_horizon
+from prescope.instances import HorizonFile, list_library, load_library_horizon, read_horizon
 from prescope.instances.horizon_plan_file import read_horizon_plan
 from prescope.instances.recording import said_before
 
 
 def horizon_view(path: Path) -> View:
     """View of a horizon; raises `InstanceFileError` like `read_horizon`."""
-    file = read_horizon(path)
+    return horizon_file_view(str(path), read_horizon(path))
+
+
+def horizon_file_view(path: str, file: HorizonFile) -> View:
+    """View of a horizon that was read from there."""
     horizon = file.horizon
     counts = [demand.counts for demand in horizon.demands]
     active = [demand > 0 for demand in counts]
@@ -25,7 +29,7 @@ def horizon_view(path: Path) -> View:
     kept = [None, *(float((before & now).sum() / max(now.sum(), 1)) for before, now in pairs)]
     return View(
         kind=ViewKind.HORIZON,
-        path=str(path),
+        path=path,
         title=horizon.name,
         facts=_facts(horizon),
         provenance={
@@ -61,19 +65,15 @@ def horizon_plan_view(path: Path, horizon: str | None) -> View:
     path
         The plan's file.
     horizon
-        The horizon's file.
+        Its horizon: a file or a name in the library; the library's of the plan's name when ``None``.
 
     Raises
     ------
     ValueError
-        When a file is not as it should be, no horizon is named, or it is another than the plan's.
+        When a file is not as it should be, the horizon is not found, or is another than the plan's.
     """
     file = read_horizon_plan(path)
-    if horizon is None:
-        raise ValueError(
-            f"{path}: expected the file of horizon {file.horizon_name!r} with --instance, got none"
-        )
-    problem = read_horizon(horizon).horizon
+    problem = _find_horizon(horizon or file.horizon_name, path, asked=horizon is not None).horizon
     file.require_horizon(problem)
     total = evaluate_horizon(problem, file.plan)
     steps = []
@@ -109,6 +109,22 @@ def horizon_plan_view(path: Path, horizon: str | None) -> View:
             "times": "planned: the exact evaluator's; nothing was executed",
         },
         steps=tuple(steps),
+    )
+
+
+def _find_horizon(name: str, plan: Path, *, asked: bool) -> HorizonFile:
+    if asked and (Path(name).exists() or name.endswith((".json", ".json.gz"))):
+        return read_horizon(name)
+    if any(entry.name == name and entry.steps is not None for entry in list_library()):
+        return load_library_horizon(name)
+    if asked:
+        raise ValueError(
+            f"expected a horizon's file or the name of one in the library, got {name!r}; "
+            "`prescope instances list` shows the library"
+        )
+    raise ValueError(
+        f"{plan}: expected the horizon {name!r} of this plan in the library, got none; "
+        "name its file with --instance"
     )
 
 

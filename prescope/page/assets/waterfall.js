@@ -45,7 +45,7 @@ function waterfallSection() {
       explained([...step.gap, ...step.spent].filter(([, ns]) => ns !== 0)),
     ].filter(Boolean));
   });
-  return section('waterfall', 'Where the time went', 'Both accounts sum to the time of the step, to the nanosecond.', frame);
+  return section('waterfall', 'Where the time went', 'Each account sums to the time of the step, to the nanosecond.', frame);
 }
 
 function explained(parts) {

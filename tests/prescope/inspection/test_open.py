@@ -26,6 +26,8 @@ from prescope.instances import (
     RecordedStep,
     Recording,
     list_library,
+    load_library_horizon,
+    load_library_horizon_plan,
     write_horizon,
     write_instance,
     write_plan,
@@ -194,6 +196,20 @@ def test_an_instance_of_the_library_by_its_name() -> None:
     assert sum(int(row[1] or 0) for row in view.tables[0].rows) == view.facts["activated"]
 
 
+def test_a_horizon_of_the_library_by_its_name_and_with_its_plan(tmp_path: Path) -> None:
+    entry = min(list_library(sets=["horizons"]), key=lambda entry: (entry.steps or 0) * entry.layers)
+    view = open_view(entry.name)
+    assert (view.kind, view.title, len(view.tables[0].rows)) == (ViewKind.HORIZON, entry.name, entry.steps)
+    plan = tmp_path / "plan.json.gz"
+    horizon = load_library_horizon(entry.name).horizon
+    write_horizon_plan(plan, load_library_horizon_plan(entry.name).plan, horizon)
+    for named in (None, entry.name):
+        steps = open_view(plan, instance=named).steps
+        assert len(steps) == entry.steps and steps[0].instance is not None
+    with pytest.raises(ValueError, match="instances list"):
+        open_view(plan, instance="no such thing")
+
+
 def test_steps_by_number(kinds: dict[ViewKind, Path]) -> None:
     view = opened(kinds, ViewKind.RECORDING)
     assert step_of(view, 3) is step_of(view) is view.steps[0]
@@ -244,7 +260,7 @@ def test_what_a_plan_is_for_must_be_named(kinds: dict[ViewKind, Path], tmp_path:
         open_view(kinds[ViewKind.HORIZON_PLAN])
     with pytest.raises(ValueError, match="instances list"):
         open_view(kinds[ViewKind.PLAN], instance="no such thing")
-    with pytest.raises(ValueError, match="expected a file, got none"):
+    with pytest.raises(ValueError, match="expected a file, got none at .*nothing of that name"):
         open_view(tmp_path / "nowhere.json")
     with pytest.raises(ValueError, match="expected rows of a benchmark, got none"):
         open_view(sweep(tmp_path / "empty", []))
