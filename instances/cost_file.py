@@ -16,6 +16,9 @@ from prescope.instances.cost_provenance import CostProvenance, MachineDescriptio
 from prescope.instances.cost_series import MeasuredPoint, MeasuredSeries
 from prescope.instances.model_fingerprint import ModelFingerprint
 
+COSTS_NAME = "prescope-costs.json"
+"""File of measured costs that is picked up from the checkpoint's folder."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostFile:

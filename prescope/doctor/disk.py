@@ -11,7 +11,9 @@ from prescope.doctor.finding import Finding, State
 from prescope.formulation.units import format_bytes
 
 _AREA = "disk"
-_NETWORKED = ("nfs", "nfs4", "cifs", "smb3", "fuse", "fuse.sshfs", "9p", "virtiofs")
+_NETWORKED = frozenset(
+    ("nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs")
+)
 
 
 def examine_disk(folder: Path) -> Iterator[Finding]:
@@ -55,7 +57,8 @@ def judge_filesystem(kind: str | None) -> Finding:
             effect="its files are memory: experts would be kept twice",
             remedy="put the model on a disk",
         )
-    if kind in _NETWORKED:
+    # Programs that serve files (fuse.sshfs, fuse.s3fs); fuseblk is a disk.
+    if kind in _NETWORKED or (kind or "").split(".")[0] == "fuse":
         return Finding(
             area=_AREA,
             name="file system",

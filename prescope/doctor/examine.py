@@ -30,7 +30,7 @@ def examine(folder: Path, *, costs: Path | None = None) -> Iterator[Finding]:
     from prescope.doctor.memory import examine_memory
     from prescope.doctor.processor import examine_processor
     from prescope.doctor.versions import examine_versions
-    from prescope.runtime.plugin.disk_tier import COSTS_NAME
+    from prescope.instances.cost_file import COSTS_NAME
     from prescope.runtime.profile.machine import this_machine
 
     yield from examine_versions()

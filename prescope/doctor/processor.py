@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import prescope.solver
 from prescope.doctor.finding import Finding, State
 from prescope.runtime.profile.machine import usable_cores
 
@@ -22,7 +23,7 @@ def examine_processor() -> Iterator[Finding]:
     yield judge_cores(cores, _quota_cores())
     yield judge_load(os.getloadavg()[0] if hasattr(os, "getloadavg") else None, cores)
     yield judge_threads(torch.get_num_threads(), cores)
-    yield judge_compiled_cache(_cache_folder())
+    yield judge_compiled_cache(*_cache_folders())
     compiler = next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
     yield Finding(
         area=_AREA,
@@ -95,27 +96,35 @@ def judge_threads(threads: int, cores: int) -> Finding:
     )
 
 
-def judge_compiled_cache(folder: Path) -> Finding:
-    """Judge whether compiled code can be kept in ``folder`` or in the one that numba falls back on."""
-    if os.access(folder, os.W_OK):
-        return Finding(area=_AREA, name="compiled code", state=State.OK, found=f"kept in {folder}")
+def judge_compiled_cache(*folders: Path) -> Finding:
+    """Judge whether compiled code can be kept in one of ``folders``, which are tried in this order."""
+    kept = next((folder for folder in folders if _can_be_written(folder)), None)
+    if kept is not None:
+        return Finding(area=_AREA, name="compiled code", state=State.OK, found=f"kept in {kept}")
     return Finding(
         area=_AREA,
         name="compiled code",
-        state=State.DEGRADED,
-        found=f"cannot be kept in {folder}",
-        effect="the planner may be compiled anew at every start, which takes seconds",
+        state=State.BROKEN,
+        found=f"cannot be kept in {' or '.join(map(str, folders))}",
+        effect="numba refuses to compile the planner: nothing is planned or served",
         remedy="set NUMBA_CACHE_DIR to a folder that can be written",
     )
 
 
-def _cache_folder() -> Path:
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    from prescope.solver import lead_dp
+def _can_be_written(folder: Path) -> bool:
+    """Whether a folder is there, or can be made, and can be written."""
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    return there.is_dir() and os.access(there, os.W_OK)
 
-    return Path(lead_dp.__file__).parent
+
+def _cache_folders() -> tuple[Path, ...]:
+    """Where numba keeps compiled code: where it is told to, or beside the source, or in the user's folder."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    told = (Path(chosen).absolute(),) if chosen else ()
+    # Its modules are not imported: that fails where compiled code cannot be kept.
+    beside = Path(next(iter(prescope.solver.__path__))) / "__pycache__"
+    user = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return *told, beside, user.absolute() / "numba"
 
 
 def _quota_cores() -> float | None:

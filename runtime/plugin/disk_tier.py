@@ -14,6 +14,7 @@ from prescope.formulation import CostModel, ModelShape, Tier, format_bytes
 from prescope.formulation.demand import FloatArray
 from prescope.formulation.presets import shape_on_machine
 from prescope.instances import CostFile
+from prescope.instances.cost_file import COSTS_NAME
 from prescope.predictor import Oracle, Predictor
 from prescope.runtime.arena import DeviceArena, arena_bytes
 from prescope.runtime.backends import open_backend
@@ -33,9 +34,6 @@ from prescope.solver.online import ExpectedPolicy
 
 if TYPE_CHECKING:
     from prescope.runtime.disk import DiskStore
-
-COSTS_NAME = "prescope-costs.json"
-"""File of measured costs that is picked up from the checkpoint's folder."""
 
 DEFAULT_RESIDENCY = "moving-average"
 _MACHINE = "nvme-ram"

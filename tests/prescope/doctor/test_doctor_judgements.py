@@ -1,7 +1,10 @@
 """What the doctor thinks of environments that this one is not."""
 
+import json
 import os
 import resource
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -64,6 +67,10 @@ def test_packages(wanted: str, extra: str | None, state: State) -> None:
         (judge_filesystem("ext4"), State.OK),
         (judge_filesystem("tmpfs"), State.DEGRADED),
         (judge_filesystem("nfs4"), State.DEGRADED),
+        (judge_filesystem("lustre"), State.DEGRADED),
+        (judge_filesystem("fuse"), State.DEGRADED),
+        (judge_filesystem("fuse.s3fs"), State.DEGRADED),
+        (judge_filesystem("fuseblk"), State.OK),
         (judge_filesystem(None), State.OK),
         (judge_direct_reads(""), State.OK),
         (judge_direct_reads("direct reads are refused (Invalid argument)"), State.DEGRADED),
@@ -109,9 +116,16 @@ def test_care(provenance: CostProvenance) -> None:
     assert (finding.state is State.OK) == faultless
 
 
-def test_cache_that_cannot_be_written(tmp_path: Path) -> None:
+def test_compiled_code_is_kept_in_the_first_folder_that_can_be_written(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
     assert judge_compiled_cache(tmp_path).state is State.OK
-    assert judge_compiled_cache(tmp_path / "nowhere").state is State.DEGRADED
+    # numba makes what is not there.
+    assert judge_compiled_cache(tmp_path / "new" / "er").state is State.OK
+    assert str(tmp_path / "a") in judge_compiled_cache(file / "x", file, tmp_path / "a", tmp_path).found
+    refused = judge_compiled_cache(file, file / "x")
+    assert refused.state is State.BROKEN and str(file / "x") in refused.found
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_direct_reads_are_tried_and_leave_nothing(tmp_path: Path) -> None:
@@ -161,9 +175,33 @@ def test_quota_of_the_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert processor._quota_cores() == 1.5
 
 
-def test_a_cache_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prescope.doctor import processor
+def test_folders_of_compiled_code_are_those_of_numba(tmp_path: Path) -> None:
+    """A program that keeps its code where numba finds place first: told, beside the source, the user's."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import pathlib, numba.core.caching as caching\n"
+        "from prescope.doctor.processor import _cache_folders\n"
+        "from prescope.solver.lead_dp import lead_dp\n"
+        "kinds = caching.CacheImpl._locator_classes[:3]\n"
+        "source = lead_dp.py_func.__code__.co_filename\n"
+        "places = [kind(lead_dp.py_func, source).get_cache_path() for kind in kinds]\n"
+        "for place, folder in zip(places, _cache_folders(), strict=True):\n"
+        "    place = pathlib.Path(place)\n"
+        "    assert folder == place or folder == place.parent, (folder, place)\n"
+    )
+    chosen = {"NUMBA_CACHE_DIR": str(tmp_path / "told"), "XDG_CACHE_HOME": str(tmp_path / "user")}
+    done = subprocess.run(
+        [sys.executable, str(script)], env=os.environ | chosen, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert {one.name for one in tmp_path.iterdir()} <= {"script.py", "told", "user"}
 
-    monkeypatch.setitem(os.environ, "NUMBA_CACHE_DIR", str(tmp_path / "gone"))
-    findings = {one.name: one for one in processor.examine_processor()}
-    assert findings["compiled code"].state is State.DEGRADED
+
+def test_the_doctor_works_where_compiled_code_cannot_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refusing = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
+    refusing["NUMBA_CACHE_DIR"] = str(tmp_path / "file")
+    words = [sys.executable, "-m", "prescope.cli", "doctor", str(tmp_path), "--json"]
+    done = subprocess.run(words, env=os.environ | refusing, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    assert any(one["name"] == "compiled code" for one in json.loads(done.stdout)["findings"])
