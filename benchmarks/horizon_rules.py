@@ -27,8 +27,7 @@ PLANNERS = ("dp-fast", "expected")
 def main() -> int:
     """Run, check, write."""
     options = parser().parse_args()
-    rules = [rule for rule in residency_rules() if rule != "flow"]
-    methods = [f"{rule}+{planner}" for planner in PLANNERS for rule in (*rules, "flow")]
+    methods = [f"{rule}+{planner}" for planner in PLANNERS for rule in residency_rules()]
     arguments = ["bench", "horizons", "--methods", ",".join(methods), "-o", str(options.work), "--check"]
     arguments += ["--jobs", str(options.jobs)]
     code = prescope([*arguments, *(["--accept-changes"] if options.accept_changes else [])])

@@ -79,8 +79,13 @@ def build_horizon(
         if sequences is None
         else list(sequences)
     )
-    if past & set(chosen_sequences):
-        raise ValueError(f"expected history apart from the steps, got sequence {min(past)} in both")
+    if both := past & set(chosen_sequences):
+        raise ValueError(f"expected history apart from the steps, got sequence {min(both)} in both")
+    if sequences is None and len(chosen_sequences) < batch:
+        raise ValueError(
+            f"expected {batch} sequences that are not history, got {len(chosen_sequences)}: "
+            f"{len(past)} of the trace's {trace.sequences} are history"
+        )
     if isinstance(costs, str):
         chosen = preset(costs, layers=trace.layers)
         model, tier, label = chosen.costs, tier or chosen.tier, costs

@@ -52,7 +52,12 @@ def split_pair(name: str) -> tuple[str, str]:
     """
     rule, _, planner = name.partition(PLUS)
     if not rule or not planner:
-        raise ValueError(f"expected RULE+PLANNER, such as learned+expected or static+dp-fast, got {name!r}")
+        from prescope.solver.residency.registry import residency_rules
+
+        raise ValueError(
+            f"expected RULE+PLANNER, such as learned+expected or static+dp-fast, got {name!r}; rules are "
+            f"{', '.join(residency_rules())}, planners methods and gate policies"
+        )
     return rule, planner
 
 

@@ -45,10 +45,7 @@ def exchange(
     numpy.ndarray
         Who has a place afterwards, bool ``[layers, experts]``: as many of each size as before.
     """
-    if np.shape(scores) != resident.shape:
-        raise ValueError(f"expected scores of shape {resident.shape}, got {np.shape(scores)}")
-    if not np.isfinite(scores).all():
-        raise ValueError("expected finite scores, got NaN or infinity")
+    scores = checked_scores(scores, resident.shape)
     after = resident.copy()
     groups: dict[int, list[int]] = {}
     for layer, size in enumerate(sizes):
@@ -56,6 +53,25 @@ def exchange(
     for layers in groups.values():
         _exchange(after, brought, scores, np.array(layers), times)
     return after
+
+
+def checked_scores(scores: npt.ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+    """What a rule said, as float64: whole numbers without a sign would order experts wrongly.
+
+    Raises
+    ------
+    ValueError
+        When they are no numbers, not finite or of another shape.
+    """
+    try:
+        found: FloatArray = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"expected scores that are numbers, got {error}") from error
+    if found.shape != shape:
+        raise ValueError(f"expected scores of shape {shape}, got {found.shape}")
+    if not np.isfinite(found).all():
+        raise ValueError("expected finite scores, got NaN or infinity")
+    return found
 
 
 def _exchange(

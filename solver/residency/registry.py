@@ -59,7 +59,8 @@ def _learned(setting: RuleSetting) -> ResidencyRule:
     if not sums.weight:
         raise UnsuitableInstanceError(
             "expected a horizon with a history of at least "
-            f"{sums.settings.ahead} steps in a row for the rule learned, got a shorter one"
+            f"{sums.settings.ahead} steps in a row for the rule learned, got a shorter one; "
+            "static, lru, lfu and moving-average need none"
         )
     return Learned(setting.start, sums, fixed_ns=setting.fixed_ns, per_token_ns=setting.per_token_ns)
 
@@ -123,12 +124,12 @@ def plan_horizon(horizon: Horizon, rule: str, plan_step: StepPlanner) -> Horizon
         ]
         return min(trials, key=lambda trial: trial.schedule.total_ns).plan
     made = _maker(rule)(rule_setting(horizon, knows_demand=knows_demand(rule)))
-    for part in ("observe", "scores"):
-        if not callable(getattr(made, part, None)):
-            raise ValueError(
-                f"expected the residency rule {rule!r} to have observe(counts) and scores(), "
-                f"got {type(made).__name__}"
-            )
+    parts = (getattr(made, part, None) for part in ("observe", "scores"))
+    if not all(map(callable, parts)) or not isinstance(getattr(made, "name", None), str):
+        raise ValueError(
+            f"expected the residency rule {rule!r} to have a name, observe(counts) and scores(), "
+            f"got {type(made).__name__}"
+        )
     return run_horizon(horizon, made, plan_step)
 
 

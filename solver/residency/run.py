@@ -13,7 +13,7 @@ from prescope.formulation.horizon_swaps import swap_times
 from prescope.formulation.instance import Instance
 from prescope.formulation.plan import Plan
 from prescope.solver.residency.base import ResidencyRule
-from prescope.solver.residency.exchange import BoolArray, exchange
+from prescope.solver.residency.exchange import BoolArray, checked_scores, exchange
 from prescope.solver.residency.fill import fill
 
 StepPlanner = Callable[[Instance], Plan]
@@ -60,7 +60,8 @@ def run_horizon(
         plan = plan_step(instance)
         schedule = evaluate(instance, plan)
         rule.observe(demand.counts)
-        scores = rule.scores()
+        said = rule.scores()
+        scores = None if said is None else checked_scores(said, resident.shape)
         if scores is not None and fill_link and step + 1 < horizon.steps:
             wished = exchange(resident, np.ones_like(resident), scores, sizes, per_layer=per_layer)
             wished &= ~resident

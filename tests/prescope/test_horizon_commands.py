@@ -91,6 +91,15 @@ def test_for_people(capsys, built):
     ("arguments", "message"),
     [
         (["solve", "HORIZON", "--method", "dp"], "expected RULE+PLANNER"),
+        (["solve", "HORIZON", "--method", "?"], "rules are static, lru, lfu, moving-average, learned"),
+        (
+            "instances build TRACE -o OUT --steps 2 --batch 5".split(),
+            "expected 5 sequences that are not history, got 4: 4 of the trace's 8 are history",
+        ),
+        (
+            "instances build TRACE -o OUT --steps 2 --batch 1 --history 99".split(),
+            "expected 1 sequences that are not history, got 0",
+        ),
         (["solve", "HORIZON", "--method", "magic+dp"], "expected a residency rule among"),
         (
             ["solve", "mixtral-8x7b@a100-pcie4-b1-s0", "--method", "static+dp"],

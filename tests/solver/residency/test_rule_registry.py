@@ -60,6 +60,25 @@ class Lost(Recent):
         return self._last * np.nan
 
 
+class Words(Recent):
+    def scores(self):
+        return [["much"] * self._last.shape[1]] * self._last.shape[0]
+
+
+class Small(Recent):
+    def scores(self):
+        return self._last.astype(np.uint8)
+
+
+class Listed(Recent):
+    def scores(self):
+        return self._last.tolist()
+
+
+class Nameless(Recent):
+    name = None
+
+
 def mute(setting):
     return object()
 
@@ -114,7 +133,7 @@ def test_the_setting_tells_what_was_before_and_nothing_of_what_comes():
 
 def test_a_rule_that_learns_wants_a_history():
     horizon = tiny_horizon(3, 4)
-    with pytest.raises(UnsuitableInstanceError, match="history of at least 12 steps"):
+    with pytest.raises(UnsuitableInstanceError, match="history of at least 12 steps .* moving-average need none"):
         plan_horizon(horizon, "learned", plan_step)
     with pytest.raises(UnsuitableInstanceError, match="history"):
         plan_horizon(with_history(horizon, steps=11), "learned", plan_step)
@@ -169,12 +188,22 @@ def test_rules_of_other_packages_run_beside_the_built_in_ones(install, caplog):
         evaluate_horizon(horizon, plan_horizon(horizon, name, plan_step))
 
 
+def test_scores_of_any_kind_of_number_order_alike(install):
+    install(recent="Recent", small="Small", listed="Listed")
+    for seed in range(6):
+        horizon = tiny_horizon(seed, 4)
+        plans = [plan_horizon(horizon, name, plan_step) for name in ("recent", "small", "listed")]
+        assert plans[1:] == plans[:1] * 2
+
+
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
         ("missing", PluginError, "some-rules 2.0 .*to load, got AttributeError"),
         ("NUMBER", PluginError, "to make a rule when called with a RuleSetting"),
-        ("mute", ValueError, "to have observe\\(counts\\) and scores\\(\\), got object"),
+        ("mute", ValueError, "to have a name, observe\\(counts\\) and scores\\(\\), got object"),
+        ("Nameless", ValueError, "to have a name, .* got Nameless"),
+        ("Words", ValueError, "expected scores that are numbers"),
         ("Narrow", ValueError, "expected scores of shape"),
         ("Lost", ValueError, "expected finite scores"),
     ],
