@@ -154,7 +154,13 @@ def _fitting(memory: str | None, size: str | None) -> int | None:
     from prescope.formulation.presets import model_names, model_shape
     from prescope.formulation.units import parse_bytes
 
-    size_bytes = model_shape(size).expert_bytes if size in model_names() else parse_bytes(size)
+    try:
+        size_bytes = model_shape(size).expert_bytes if size in model_names() else parse_bytes(size)
+    except ValueError as error:
+        raise ValueError(
+            f"expected --expert-size as a size or the name of a model ({', '.join(model_names())}), "
+            f"got {size!r}"
+        ) from error
     if size_bytes < 1:
         raise ValueError(f"expected --expert-size of at least one byte, got {size!r}")
     return parse_bytes(memory) // size_bytes

@@ -58,7 +58,7 @@ def judge_filesystem(kind: str | None) -> Finding:
             remedy="put the model on a disk",
         )
     # Programs that serve files (fuse.sshfs, fuse.s3fs); fuseblk is a disk.
-    if kind in _NETWORKED or (kind or "").split(".")[0] == "fuse":
+    if kind is not None and (kind in _NETWORKED or kind.split(".")[0] == "fuse"):
         return Finding(
             area=_AREA,
             name="file system",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from prescope.formulation import format_bytes
 from prescope.instances import RoutingTrace
 from prescope.whatif.anchor import matching_overhead_ns
 from prescope.whatif.batches import draw_counts, material
@@ -125,7 +126,8 @@ def run_whatif(
     for point in points:
         if point.memory_bytes < least:
             raise ValueError(
-                f"expected memory of at least {least} bytes, one expert, got {point.memory_bytes}"
+                f"expected memory of at least {format_bytes(least)}, one expert, got "
+                f"{format_bytes(point.memory_bytes)}"
             )
     wanted = set(points)
     found = {one.point: one for one in known if one.point in wanted}

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from documented_examples import examples
+from example_traces import example_trace
 
 from prescope.cli import main
+from prescope.instances import write_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "errors.md"
@@ -37,6 +39,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     altered = re.sub(r'"makespan_ns":\s*\d+', '"makespan_ns":1', text)
     assert altered != text
     (folder / "altered.json").write_text(altered)
+    other = ["solve", "qwen3-30b-a3b@a100-pcie4-b8-s0", "-o", str(folder / "other.json")]
+    assert main([*other, "--method", "presched"]) == 0
+    write_trace(folder / "recorded.npz", example_trace(lengths=((0, 9),), layers=6, everything=False))
     (folder / "log.csv").write_text("token,layer,expert\n0,0,1\n")
     return folder
 

@@ -199,6 +199,8 @@ def test_refusals(refusal: Callable[..., str], trace_path: Path, tmp_path: Path)
     assert "expected count in [0, 4]" in refused("--per-layer", "5")
     assert "expected --expert-size beside" in refused("--expert-memory", "1GiB")
     assert "expected --expert-memory beside" in refused("--expert-size", "1GiB")
+    said = refused("--expert-memory", "1GiB", "--expert-size", "qwen3-30b")
+    assert "expected --expert-size as a size or the name of a model (" in said and "'qwen3-30b'" in said
     assert "at least one byte" in refused("--expert-memory", "1GiB", "--expert-size", "0")
     assert "ending in .json" in refused("--per-layer", "1", output="mask.pt")
     assert not list(tmp_path.glob("mask*"))
