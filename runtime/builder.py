@@ -65,18 +65,16 @@ class ProgramBuilder:
         check_residents(residents, layers=costs.layers, experts=experts)
         self._costs, self._layers = costs, costs.layers
         self._experts, self._slots = experts, slots
-        self._host_computes = host_computes
-        self._allow_late = allow_late
+        self._host_computes, self._allow_late = host_computes, allow_late
         self._residents = tuple(frozenset(row) for row in residents)
         self._slot_name = tuple((slot_place(slot),) for slot in range(slots))
         self._contents = Contents(slots, carry=carry)
         self._exchanges = Exchanges(residents, self._contents) if exchange else None
-        self._handed_over = tuple(slot_place(slot) for slot in range(slots)) if carry else ()
+        self._handed_over = tuple(name for (name,) in self._slot_name) if carry else ()
         self._initial: tuple[tuple[int, int, int], ...] = ()
         self._step = StepOps()
         self._last_on_host: int | None = None
-        self._gate_tokens = 0
-        self._expected = "begin_step"
+        self._gate_tokens, self._expected = 0, "begin_step"
 
     def begin_step(self, copies: Sequence[tuple[int, int, int]] = (), *, batch_tokens: int) -> tuple[Op, ...]:
         """Start a step: its fork and the copies that need not wait for any gate.
@@ -218,7 +216,7 @@ class ProgramBuilder:
         self._expected = "begin_step"
         last, carry = self._step.last, self._contents.carry
         waits = [last[GPU], last[CPU], last[LINK] if carry else None]
-        handed_on = tuple(self._slot_name[slot][0] for slot in self._contents.filled() if carry)
+        handed_on = tuple(self._handed_over[slot] for slot in self._contents.filled() if carry)
         if self._exchanges is not None:
             if self._exchanges.changed:
                 self._residents = tuple(map(frozenset, self._exchanges.places.residents()))
@@ -238,6 +236,11 @@ class ProgramBuilder:
         self._contents.forget()
         self._initial = ()
         self._expected = "begin_step"
+
+    def settle(self) -> None:
+        """The step that was ended is over for good: `recover` keeps what it exchanged."""
+        if self._exchanges is not None:
+            self._exchanges.places.begin_step()
 
     def recover(self, lost: Collection[int]) -> tuple[tuple[int, int, int], ...]:
         """After `abort_step`, where rows are exchanged: have the residents of the step's start again.

@@ -16,7 +16,8 @@ class Stepper:
     """Runs steps: every decision becomes checked operations, which the backend carries out.
 
     Per step: ``begin_step``; for every layer ``dense_begin``, the caller's dense work, ``dense_end``,
-    ``submit`` and ``wait``; then ``end_step``. After any error call ``reset`` before the next step.
+    ``submit`` and ``wait``; then ``end_step``, and ``settle`` once nothing can go wrong with it any more. After
+    any error call ``reset`` before the next step.
 
     Parameters
     ----------
@@ -78,6 +79,10 @@ class Stepper:
     def end_step(self) -> StepTrace:
         """End the step."""
         return self._backend.end_step(self._builder.end_step())
+
+    def settle(self) -> None:
+        """Nothing can fail any more in the step that was ended; see `ProgramBuilder.settle`."""
+        self._builder.settle()
 
     def now_ns(self) -> int:
         """Modelled time since the step began."""

@@ -107,9 +107,10 @@ class Retention:
         """
         self._rule.observe(layer, counts, self._steps)
         comers = [expert for expert in brought if not self._next[layer, expert]]
-        scores = self._rule.scores(layer, self._tokens) if comers else None
-        if scores is None:
+        said = self._rule.scores(layer, self._tokens) if comers else None
+        if said is None:
             return ()
+        scores = np.asarray(said, dtype=np.float64)
         if scores.shape != counts.shape or not np.isfinite(scores).all():
             raise ValueError(
                 f"expected {counts.shape[0]} finite scores from retention {self._rule.name!r}, got "

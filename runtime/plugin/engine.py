@@ -70,8 +70,7 @@ class Engine:
             self._recorder = RoutingRecorder(hidden=record == "hidden")
         self._ledger = StepLedger(drift)
         self._control: StepControl | None = None
-        self._next_layer = 0
-        self._tokens = 0
+        self._next_layer = self._tokens = 0
         self._phase = "prefill"
         self._link_ready_ns = 0
         self._plan_ns: list[int] = []
@@ -322,6 +321,7 @@ class Engine:
             plan_ns=round(median(self._plan_ns)),
             times=self._serving.times,
         )
+        self._serving.stepper.settle()
         self._retention.end_step()
         if self._recorder is not None:
             self._recorder.end_step()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 from prescope.formulation import CostModel
 from prescope.formulation.demand import FloatArray
 from prescope.instances import read_trace
@@ -118,12 +120,38 @@ def _setting(
     background: bool,
     sums: OutlookSums | None,
 ) -> _Setting:
-    start = shares * (top_k / shares.sum(axis=1, keepdims=True).clip(min=1e-12))
+    start = chosen_by_a_token(shares, top_k)
     if not host_computes:
-        return _Setting(start.clip(max=1.0), float(costs.copy_ns(0)), 0.0, background, sums)
+        return _Setting(start, float(costs.copy_ns(0)), 0.0, background, sums)
     one_ns, two_ns = costs.cpu_ns(0, 1), costs.cpu_ns(0, 2)
     fixed_ns, per_token_ns = float(2 * one_ns - two_ns), float(two_ns - one_ns)
-    return _Setting(start.clip(max=1.0), fixed_ns, per_token_ns, background, sums)
+    return _Setting(start, fixed_ns, per_token_ns, background, sums)
+
+
+def chosen_by_a_token(shares: FloatArray, top_k: int) -> FloatArray:
+    """Probability that a token chooses each expert, ``[layers, experts]``: in proportion, each at most 1.
+
+    Every row adds up to ``top_k``. What is left over goes to the others; where all of those have a share of
+    zero, in equal parts.
+
+    Parameters
+    ----------
+    shares
+        Share of each expert, or anything in proportion to it, ``[layers, experts]``.
+    top_k
+        Experts of a token.
+    """
+    start = np.zeros(shares.shape)
+    for _ in range(shares.shape[1]):
+        missing = top_k - start.sum(axis=1, keepdims=True)
+        if missing.max() < 1e-9:
+            break
+        open_ones = np.where(start < 1.0, shares, 0.0)
+        total = open_ones.sum(axis=1, keepdims=True)
+        open_ones = np.where(total > 1e-300, open_ones, start < 1.0)
+        scale = missing / open_ones.sum(axis=1, keepdims=True).clip(1e-300)
+        start = np.minimum(1.0, start + open_ones * scale)
+    return start
 
 
 _RULES: dict[str, Callable[[_Setting], GateRule]] = {

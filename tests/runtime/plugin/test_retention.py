@@ -5,6 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tiny_models import FAMILY_NAMES, prompts, random_model
 
 from prescope.formulation.horizon import Horizon, HorizonPlan
@@ -13,6 +15,7 @@ from prescope.instances import write_trace
 from prescope.predictor import Oracle
 from prescope.runtime.backends.cpu import CpuOptions
 from prescope.runtime.plugin import AttachError, attach, expert_bytes, moe_layers
+from prescope.runtime.plugin.retention import chosen_by_a_token
 from prescope.solver.online import gate_policies
 from prescope.solver.residency import GateLearned
 from prescope.solver.residency.retentions import retentions
@@ -139,6 +142,56 @@ def test_a_step_that_fails_leaves_the_residents_it_began_with(backend):
             # The first step after it began with what the failed one had begun with.
             assert served.records[-8].instance.residents == before
         assert served.report().totals().exchanges
+
+
+def test_a_pass_that_never_began_a_step_leaves_what_the_last_one_exchanged(monkeypatch):
+    model = random_model(layers=3, experts=8)
+    exchanged = 0
+    for seed in range(3):
+        with engine(model, retention="lru", policy="on-demand", predictor="popularity") as served:
+            inputs = prompts(2, 5, seed=seed)
+            expected = generated(model, inputs, tokens=3)
+            exchanged += len(served.records[-1].exchanges)
+            before = served.residents
+            with monkeypatch.context() as patch:
+                patch.setattr(served._predictor, "begin_step", lambda *args, **kwargs: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    model(**inputs)
+            assert served.residents == before
+            assert torch.equal(generated(model, inputs, tokens=3), expected)
+            judged(served.records)
+    assert exchanged
+
+
+@pytest.mark.parametrize("retention", retentions()[1:])
+def test_whatever_is_said_of_popularity_residents_adapt(retention):
+    model = random_model(layers=3, experts=8)
+    inputs = prompts(1, 4, padded=False)
+    for popularity in (np.zeros((3, 8)), np.eye(8)[:3], np.full((3, 8), 5e-324)):
+        with engine(model, retention=retention, policy="on-demand", popularity=popularity) as served:
+            generated(model, inputs, tokens=16)
+            assert served.report().totals().exchanges
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.lists(st.floats(0.0, 1e6), min_size=5, max_size=5), min_size=1, max_size=3),
+    st.integers(1, 5),
+)
+def test_a_token_chooses_so_many_experts_and_each_once(shares, top_k):
+    chance = chosen_by_a_token(np.array(shares), top_k)
+    assert chance.min() >= 0.0
+    assert chance.max() <= 1.0
+    assert chance.sum(axis=1) == pytest.approx(np.full(len(shares), top_k))
+    for said, row in zip(shares, chance, strict=True):
+        assert (np.diff(row[np.argsort(said, kind="stable")]) >= -1e-9).all()
+
+
+def test_a_token_chooses_in_proportion():
+    chance = chosen_by_a_token(np.array([[1.0, 2, 3, 2], [0, 0, 5, 0], [8, 1, 1, 0]]), 2)
+    assert chance == pytest.approx(
+        np.array([[0.25, 0.5, 0.75, 0.5], [1 / 3, 1 / 3, 1, 1 / 3], [1, 0.5, 0.5, 0]])
+    )
 
 
 def test_with_an_oracle_residents_change_too():
