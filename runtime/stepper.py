@@ -16,8 +16,8 @@ class Stepper:
     """Runs steps: every decision becomes checked operations, which the backend carries out.
 
     Per step: ``begin_step``; for every layer ``dense_begin``, the caller's dense work, ``dense_end``,
-    ``submit`` and ``wait``; then ``end_step``, and ``settle`` once nothing can go wrong with it any more. After
-    any error call ``reset`` before the next step.
+    ``submit`` and ``wait``; then ``end_step``, and ``settle`` once nothing can go wrong with it any more.
+    After any error call ``reset`` before the next step.
 
     Parameters
     ----------
