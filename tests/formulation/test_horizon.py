@@ -6,14 +6,26 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from prescope.formulation import CostModel, Demand, LayerPlan, LinearTime, Link, Plan, Transfer, evaluate
+from prescope.formulation import (
+    CostModel,
+    Demand,
+    LayerPlan,
+    LinearTime,
+    Link,
+    Plan,
+    PredictedDemand,
+    Transfer,
+    evaluate,
+)
 from prescope.formulation.horizon import Horizon, HorizonPlan
 from prescope.formulation.horizon_evaluator import (
     InfeasibleHorizonError,
     evaluate_horizon,
+    horizon_schedules,
     link_left_ns,
 )
 from prescope.formulation.horizon_swaps import FOR_EVER_NS, swap_times, swaps_fit
+from prescope.formulation.schedule import Lane, TaskKind
 
 COSTS = CostModel(
     expert_bytes=(10, 10),
@@ -64,6 +76,11 @@ def test_a_copy_that_is_under_way_at_the_end_delays_the_next_step_and_brings_nob
     total = evaluate_horizon(case, plan)
     free = evaluate(case.instance(1, case.residents), plan.plans[1]).makespan_ns
     assert total.step_ns[1] > free
+    shown = list(horizon_schedules(case, plan))
+    assert tuple(each.makespan_ns for each in shown) == total.step_ns
+    assert min(task.start_ns for task in shown[1].lane(Lane.LINK)) == link_left_ns(schedule)
+    with pytest.raises(InfeasibleHorizonError, match="plans for 2 steps, got 1"):
+        next(horizon_schedules(case, HorizonPlan(plans=plan.plans[:1], residents=plan.residents[:1])))
     with pytest.raises(InfeasibleHorizonError, match="layer 1 expert 2 and 0 others"):
         evaluate_horizon(case, replace(plan, residents=(((0,), (0,)), ((0,), (2,)))))
 
@@ -112,6 +129,22 @@ def test_whoever_leaves_must_be_done_before_the_slot_is_taken_again():
     evaluate_horizon(case, HorizonPlan(plans=(first, fine), residents=(((0,), (0,)), ((2,), (0,)))))
 
 
+def test_whoever_has_no_work_may_still_be_needed_until_its_gate():
+    # As above, but nobody wants the resident of layer 1: that shows at its gate, after the slot is taken.
+    case = horizon(counts=(((1, 0, 1), (0, 1, 0)), ((1, 1, 0), (0, 1, 1))))
+    first = Plan(
+        layers=(LayerPlan(gpu=(0, 2)), LayerPlan(gpu=(1,))),
+        transfers=(Transfer(layer=0, expert=2), Transfer(layer=1, expert=1)),
+    )
+    schedule = evaluate(case.instance(0, case.residents), first)
+    gates = {task.layer: task.end_ns for task in schedule.tasks if task.kind is TaskKind.DENSE}
+    times = swap_times(schedule, 3)
+    assert times.taken_ns[0, 2] < gates[1] == times.leave_ns[1, 0]
+    second = Plan(layers=(LayerPlan(gpu=(0,), cpu=(1,)), LayerPlan(cpu=(1, 2))))
+    with pytest.raises(InfeasibleHorizonError, match="1 that come and 1 that leave too late"):
+        evaluate_horizon(case, HorizonPlan(plans=(first, second), residents=(((0,), (0,)), ((0, 2), ()))))
+
+
 def test_swaps_fit_if_some_pairing_does():
     rng = np.random.default_rng(0)
     for _ in range(300):
@@ -134,3 +167,8 @@ def test_wrong_horizons_are_refused():
     with pytest.raises(InfeasibleHorizonError, match="plans for 2 steps, got 1"):
         evaluate_horizon(horizon(), HorizonPlan(plans=(FIRST,), residents=(((0,), (0,)),)))
     assert horizon().part(1, 2).demands == horizon().demands[1:]
+    said = tuple(
+        PredictedDemand(probabilities=np.full((1, 2, 3), share), expected_tokens=np.full((1, 2, 3), share))
+        for share in (0.25, 0.5)
+    )
+    assert horizon(predicted=said).part(1, 2).predicted == said[1:]

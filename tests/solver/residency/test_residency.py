@@ -12,7 +12,7 @@ from tiny_horizons import plan_step, tiny_horizon
 
 from prescope.formulation import InfeasiblePlanError, evaluate, makespan_ns
 from prescope.formulation.horizon_evaluator import evaluate_horizon, link_left_ns
-from prescope.formulation.horizon_swaps import swap_times, swaps_fit
+from prescope.formulation.horizon_swaps import SwapTimes, swap_times, swaps_fit
 from prescope.solver.residency import (
     Belady,
     FlowRule,
@@ -131,6 +131,15 @@ def test_exchange_keeps_the_best_of_all_that_are_there(seed):
         assert sorted(scores[rows][place]) == sorted(best)
     within = exchange(resident, brought, scores, sizes, per_layer=True)
     assert (within.sum(axis=1) == resident.sum(axis=1)).all()
+
+
+def test_of_equal_ones_the_resident_stays_and_whoever_is_done_in_time_may_go():
+    resident, brought = np.array([[True, False, False]]), np.array([[False, True, True]])
+    assert exchange(resident, brought, np.array([[2.0, 2.0, 1.0]]), [1]).tolist() == resident.tolist()
+    worth = np.array([[1.0, 2.0, 3.0]])
+    for taken, kept in ((6, [False, False, True]), (5, [False, False, True]), (4, [True, False, False])):
+        times = SwapTimes(taken_ns=np.array([[-1, 4, taken]]), leave_ns=np.array([[5, 0, 0]]))
+        assert exchange(resident, brought, worth, [1], times=times).tolist() == [kept]
 
 
 def test_belady_gives_up_whoever_is_needed_last():
