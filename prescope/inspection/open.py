@@ -109,6 +109,8 @@ def _open_answer(file: Path, document: dict[str, Any]) -> View:
             from prescope.inspection.kinds.prediction import prediction_view
 
             return prediction_view(file, document)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}; write it again") from error
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(
             f"{file}: expected a whole answer of --json, got one without {error}; write it again"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
-
 from prescope.formulation import format_bytes, format_ns
 from prescope.inspection.view import Fact
 
@@ -25,8 +23,6 @@ def readable(name: str, value: Fact) -> str:
         return "yes" if value else "no"
     if isinstance(value, str):
         return value
-    if not isfinite(value):
-        return str(value)
     if name.endswith("_ns"):
         return format_ns(round(value))
     if name.endswith("_bytes"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import isfinite
 
 from prescope.formulation import Forecast, Instance, Plan, Schedule
 from prescope.formulation.demand import FloatArray
@@ -106,6 +107,13 @@ class ViewTable:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"expected {len(self.columns)} cells in a row, got {len(row)}")
+            for cell in row:
+                if not isinstance(cell, str | int | None) and not (
+                    isinstance(cell, float) and isfinite(cell)
+                ):
+                    raise ValueError(
+                        f"expected text, finite numbers or nothing in {self.title!r}, got {str(cell)[:40]}"
+                    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

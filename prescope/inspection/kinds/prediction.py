@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from prescope.inspection.view import LayerMap, View, ViewKind, ViewTable
+from prescope.instances.limits import MAX_LAYERS
 
 _HORIZON = ("recall", "wide_recall", "brier_skill", "calibration_error", "soft_count_error", "event_error")
 _PLAN = ("policy", "predictor", "realised_ns", "no_prefetch_ns", "clairvoyant_ns", "useful", "wasted", "late")
@@ -89,8 +90,10 @@ def _recall_map(document: dict[str, Any]) -> tuple[LayerMap, ...]:
         for scores in one["batches"][:1]:
             cells = [cell for cell in scores["cells"] if cell["recall"] is not None]
             if cells:
-                most = max(cell["horizon"] for cell in cells)
-                values = np.zeros((document["layers"], most))
+                layers, most = document["layers"], max(cell["horizon"] for cell in cells)
+                if not (1 <= layers <= MAX_LAYERS and 1 <= most <= MAX_LAYERS):
+                    raise ValueError(f"expected 1 to {MAX_LAYERS} layers, got {layers} and {most} ahead")
+                values = np.zeros((layers, most))
                 for cell in cells:
                     values[cell["layer"], cell["horizon"] - 1] = cell["recall"]
                 about = f"top-k recall of {one['name']}: a row a layer, a column a layer ahead"

@@ -304,3 +304,26 @@ def test_a_step_that_took_no_time_is_drawn(tmp_path: Path, waste: Waste, capsys:
     write_recording(path, Recording(steps=(step,)))
     assert main(["inspect", str(path), "--html", str(tmp_path / "page.html")]) == 0
     assert "where the time went (measured)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda d: d["predictors"][0]["batches"][0]["horizons"][0].update(recall=float("nan")), "got nan"),
+        (lambda d: d["predictors"][0]["batches"][0]["horizons"][0].update(recall={"a": 1}), "got {'a': 1}"),
+        (lambda d: d.update(layers=10**9), "got 1000000000 and"),
+        (lambda d: d.update(layers=0), "got 0 and 1 ahead"),
+        (lambda d: d["predictors"][0]["batches"][0]["cells"][0].update(horizon=10**8), "100000000 ahead"),
+        (lambda d: d["predictors"][0]["batches"][0]["cells"][0].update(recall="x"), "to float: 'x'"),
+    ],
+)
+def test_answers_that_make_no_sense_are_refused(
+    kinds: dict[ViewKind, Path], spoil: Callable[[dict[str, Any]], None], message: str
+) -> None:
+    path = kinds[ViewKind.PREDICTION]
+    document = json.loads(path.read_text())
+    spoil(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=message) as caught:
+        open_view(path)
+    assert str(path) in str(caught.value)
