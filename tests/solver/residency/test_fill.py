@@ -1,11 +1,13 @@
 """Filling the link's idle time: nothing else moves, and what is wished lands."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_horizons import plan_step, tiny_horizon
 
-from prescope.formulation import CostModel, Demand, LayerPlan, LinearTime, Link, Plan, evaluate
+from prescope.formulation import CostModel, Demand, LayerPlan, LinearTime, Link, Plan, Transfer, evaluate
 from prescope.formulation.horizon import Horizon
 from prescope.formulation.horizon_swaps import swap_times
 from prescope.formulation.schedule import Lane, TaskKind
@@ -68,3 +70,11 @@ def test_an_idle_link_brings_whoever_fits():
     assert ends == [15, 25, 35, 50]
     late = fill(horizon, plan, schedule, [(0, 0)], link_ready_ns=46)
     assert late.transfers == ()
+    assert len(fill(horizon, plan, schedule, [(0, 0)], link_ready_ns=45).transfers) == 1
+    # A copy that nobody uses holds the only slot until its gate, at 40.
+    useless = replace(plan, transfers=(Transfer(layer=1, expert=2),))
+    early = replace(horizon, lookahead=2)
+    instance = early.instance(0, early.residents)
+    filled = fill(early, useless, evaluate(instance, useless), [(0, 0), (0, 1), (0, 2)])
+    assert [(copy.layer, copy.expert) for copy in filled.transfers] == [(1, 2), (0, 0)]
+    assert [task.end_ns for task in evaluate(instance, filled).lane(Lane.LINK)] == [10, 50]

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_horizons import plan_step, tiny_horizon
 
-from prescope.formulation import InfeasiblePlanError, evaluate, makespan_ns
+from prescope.formulation import (
+    CostModel,
+    Demand,
+    InfeasiblePlanError,
+    LinearTime,
+    Link,
+    evaluate,
+    makespan_ns,
+)
+from prescope.formulation.horizon import Horizon
 from prescope.formulation.horizon_evaluator import evaluate_horizon, link_left_ns
 from prescope.formulation.horizon_swaps import SwapTimes, swap_times, swaps_fit
 from prescope.solver.residency import (
@@ -93,6 +102,23 @@ def test_the_bound_is_below_the_best_of_all_plans_and_every_rule_is_above():
         compared += 1
     assert compared >= 25
     assert tight >= compared / 4
+
+
+def test_the_bound_counts_places():
+    """Two experts, one place, a link too slow for every use: one of them stays on the host."""
+    costs = CostModel(
+        expert_bytes=(1000,),
+        link=Link(bytes_per_s=10**9, latency_ns=0),
+        gpu=(LinearTime(fixed_ns=1),),
+        cpu=(LinearTime(fixed_ns=100),),
+        dense=(LinearTime(fixed_ns=10),),
+    )
+    demands = (Demand(counts=np.array([[1, 1]]), batch_tokens=1),) * 20
+    horizon = Horizon(name="h", costs=costs, demands=demands, residents=((0,),), slots=0, lookahead=1)
+    total_ns = evaluate_horizon(horizon, run_horizon(horizon, Static(), plan_step)).total_ns
+    assert total_ns == 20 * 110 and 0.9 * total_ns <= horizon_bound(horizon)[0] <= total_ns
+    # With a slot, the other is copied once and both are there.
+    assert horizon_bound(replace(horizon, slots=1))[0] < 0.6 * total_ns
 
 
 def test_every_rule_gives_a_feasible_horizon_with_mixed_sizes():
