@@ -127,7 +127,13 @@ def _missing_contents(first: Program, second: Program) -> Iterator[str]:
 
 def _open_slots(program: Program) -> set[int]:
     """Slots to which a copy may still be under way when the step is over: all that nobody hands on."""
-    return _filled(program) - _named(program, OpKind.JOIN)
+    left_open = _filled(program)
+    if program.pending:
+        done = _ancestors((program,))[-1]
+        # Copies follow each other: where one of this step is done, all of earlier steps are.
+        if not any(op.kind is OpKind.COPY and done >> op.id & 1 for op in program.ops):
+            left_open |= set(program.pending)
+    return left_open - _named(program, OpKind.JOIN)
 
 
 def _shape_hazards(step: int, program: Program) -> Iterator[str]:

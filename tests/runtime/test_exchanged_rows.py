@@ -120,6 +120,22 @@ def test_a_step_that_expects_what_may_not_have_landed_is_refused():
     raise AssertionError("no step left a copy under way")
 
 
+def test_a_copy_of_two_steps_ago_may_still_be_under_way():
+    for _, steps in retained_runs(20, first=9060):
+        for before, after in pairwise(step.program for step in steps):
+            ours = {op.place for op in before.ops if op.kind is OpKind.COPY}
+            if older := set(after.pending) - ours:
+                kept = tuple(row for row in after.pending if row in ours)
+                taken = tuple(f"slot:{row}" for row in range(after.slots) if row not in kept)
+                fork = msgspec.structs.replace(after.ops[0], writes=taken)
+                early = msgspec.structs.replace(after, pending=kept, ops=(fork, *after.ops[1:]))
+                verify(before, after)
+                with pytest.raises(PlanError, match=rf"slots \[{min(older)}.*to be pending, got not"):
+                    verify(before, early)
+                return
+    raise AssertionError("no copy was under way over two steps")
+
+
 @pytest.mark.parametrize("name", ["sim", "cpu"])
 def test_after_a_fault_the_residents_of_the_step_are_back(name):
     read_again = 0
