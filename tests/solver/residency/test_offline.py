@@ -8,8 +8,17 @@ from tiny_horizons import plan_step, tiny_horizon
 from prescope.formulation import CostModel, Demand, LinearTime, Link
 from prescope.formulation.horizon import Horizon
 from prescope.formulation.horizon_evaluator import evaluate_horizon
-from prescope.solver.residency import Belady, Static, best_offline, horizon_bound, offline_trials, run_horizon
+from prescope.solver.residency import (
+    Belady,
+    FlowRule,
+    Static,
+    best_offline,
+    horizon_bound,
+    offline_trials,
+    run_horizon,
+)
 from prescope.solver.residency.load_flow import best_itinerary
+from prescope.solver.residency.offline import PRICES
 from prescope.solver.residency.uses import all_uses, by_size
 
 
@@ -119,3 +128,13 @@ def test_every_price_and_round_is_tried():
     labels = [trial.label for trial in offline_trials(tiny_horizon(1, 2), plan_step)]
     assert labels[:2] == ["static", "belady"]
     assert len(set(labels)) == len(labels) == 2 + 2 * 2
+
+
+def test_every_flow_after_the_first_takes_the_one_before_for_granted():
+    # Of this horizon the two flows at one price differ.
+    horizon = tiny_horizon(37, 5)
+    _, belady, first, second, *_ = offline_trials(horizon, plan_step)
+    assert first.plan != second.plan
+    for executed, made in ((belady, first), (first, second)):
+        rule = FlowRule(horizon, PRICES[0], executed.plan)
+        assert run_horizon(horizon, rule, plan_step) == made.plan

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,11 +18,12 @@ from prescope.solver.residency import (
     horizon_bound,
     plan_horizon,
     prefers_average,
+    registry,
     residency_rules,
     rule_setting,
 )
 from prescope.solver.residency.history import PENALTIES, fit_to_history
-from prescope.solver.residency.registry import check_rule, knows_demand
+from prescope.solver.residency.registry import _MAKERS, check_rule, knows_demand
 
 RULES = ("static", "lru", "lfu", "moving-average", "learned", "auto", "belady", "flow")
 FOREIGN = """
@@ -129,6 +131,41 @@ def test_the_setting_tells_what_was_before_and_nothing_of_what_comes():
     assert setting.start[rows] == pytest.approx((counts / max(1, tokens))[rows])
     bare = rule_setting(tiny_horizon(3, 4))
     assert bare.start == pytest.approx(1 / bare.experts) and bare.history == ()
+
+
+def test_the_setting_has_the_largest_batch_and_the_cost_of_an_expert_that_is_missing():
+    horizon = tiny_horizon(3, 4, host=True)
+    demands = tuple(replace(demand, batch_tokens=20 + n) for n, demand in enumerate(horizon.demands))
+    setting = rule_setting(replace(horizon, demands=demands))
+    assert setting.tokens == 23
+    for tokens in (1, 2):
+        cost_ns = setting.fixed_ns + tokens * setting.per_token_ns
+        assert cost_ns == pytest.approx(horizon.costs.cpu[0](tokens))
+    copied = rule_setting(tiny_horizon(2, 4, host=False))
+    assert (copied.fixed_ns, copied.per_token_ns) == (tiny_horizon(2, 4, host=False).costs.copy_ns(0), 0.0)
+
+
+@pytest.mark.parametrize(("tokens", "decay"), [(1, 0.03), (2, 0.1), (40, 0.1)])
+def test_the_moving_average_begins_with_the_shares_of_the_history(tokens, decay):
+    setting = replace(
+        rule_setting(tiny_horizon(3, 2, host=True)),
+        layers=1, experts=3, tokens=tokens, fixed_ns=5.0, per_token_ns=2.0, start=np.array([[1.0, 0.6, 0.4]]),
+    )  # fmt: skip
+    rule = _MAKERS["moving-average"](setting)
+    counts = np.array([[0, 0, tokens]])
+    rule.observe(counts)
+    share = np.array([0.5, 0.3, 0.2]) * (1 - decay) + np.array([0.0, 0.0, decay])
+    assert rule.scores()[0] == pytest.approx(5 * (1 - np.exp(-share * tokens)) + 2 * share * tokens)
+
+
+def test_flow_is_the_shortest_of_the_flows_alone(monkeypatch):
+    lengths = {"static": 1, "belady": 2, "flow 1 at a": 5, "flow 2 at a": 3, "flow 1 at b": 4}
+    trials = [
+        SimpleNamespace(label=label, plan=label, schedule=SimpleNamespace(total_ns=total_ns))
+        for label, total_ns in lengths.items()
+    ]
+    monkeypatch.setattr(registry, "offline_trials", lambda horizon, plan_step: iter(trials))
+    assert plan_horizon(tiny_horizon(3, 2), "flow", plan_step) == "flow 2 at a"
 
 
 def test_a_rule_that_learns_wants_a_history():
