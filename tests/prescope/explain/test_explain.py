@@ -32,7 +32,7 @@ from prescope.explain.break_even import (
     with_tokens,
 )
 from prescope.explain.edits import on_device, on_host
-from prescope.explain.prices import lead_at
+from prescope.explain.prices import lead_at, link_prices, prices
 from prescope.explain.words import _break_even
 from prescope.formulation import (
     InfeasiblePlanError,
@@ -45,7 +45,9 @@ from prescope.formulation import (
     format_ns,
     makespan_ns,
 )
+from prescope.instances import synthetic_instance
 from prescope.solver import solve
+from prescope.solver.forced import replan
 
 QUICK = ExplainSettings(effort=3_000, break_evens=False)
 
@@ -150,8 +152,6 @@ def test_planned_anew_is_never_better_than_proved_and_one_side_is_as_good(seed: 
 
 @pytest.mark.parametrize("seed", [3, 5, 8, 13])
 def test_break_evens_hold_when_planned_again(seed: int) -> None:
-    from prescope.instances import synthetic_instance
-
     instance = replace(synthetic_instance("mixtral-8x7b", "a100-pcie4", 8, seed), lookahead=4)
     plan = solve(instance, method="dp-fast").plan
     assert plan is not None
@@ -307,3 +307,46 @@ def test_refusals() -> None:
         ExplainSettings(effort=0)
     with pytest.raises(ValueError, match="expected an expert with tokens in layer 0"):
         explain_expert(instance, plan, 0, 99, QUICK)
+
+
+@pytest.mark.parametrize("seed", [1, 4, 9])
+def test_prices_are_differences_of_plans(seed: int) -> None:
+    instance = make_instance(seeded(seed), host=True)
+    plan = solve(instance, method="dp-fast").plan
+    assert plan is not None
+    for slots in (0, 1, 3):
+        some = replace(instance, slots=slots)
+
+        def planned_ns(changed: Instance) -> int:
+            found = replan(changed, hint=plan, effort=2_000)
+            assert found is not None
+            return found[1]
+
+        made, free_ns = replan(some, hint=plan, effort=2_000) or (plan, 0)
+        found = prices(some, made, evaluate(some, made), 0, effort=2_000)
+        assert found.free_ns == planned_ns(some)
+        assert found.faster_link_ns == free_ns - planned_ns(with_link(some, 1.1))
+        assert found.slot_ns == free_ns - planned_ns(replace(some, slots=slots + 1))
+        if slots == 0:
+            assert found.lost_slot_ns is None
+        else:
+            assert found.lost_slot_ns == planned_ns(replace(some, slots=slots - 1)) - free_ns
+    streamed = replace(synthetic_instance("olmoe-1b-7b", "nvme-ram", 1, seed), slots=1)
+    only = solve(streamed, method="dp-fast").plan
+    assert only is not None
+    # Without a slot nothing could be planned there.
+    assert prices(streamed, only, evaluate(streamed, only), 0, effort=1).lost_slot_ns is None
+
+
+def test_link_time_is_worth_itself_where_everything_waits_for_the_link() -> None:
+    instance = synthetic_instance("olmoe-1b-7b", "nvme-ram", 4, 0)
+    slow, fast = with_link(instance, 0.25), with_link(instance, 1000.0)
+    for changed, worth in ((slow, 1.0), (fast, 0.0)):
+        plan = solve(changed, method="dp-fast").plan
+        assert plan is not None
+        schedule = evaluate(changed, plan)
+        layers = (4, 8, 12)
+        found = link_prices(changed, schedule, layers)
+        assert found == pytest.approx([worth] * 3, abs=0.1), found
+        for layer, price in zip(layers, found, strict=True):
+            assert price == prices(changed, plan, schedule, layer, effort=1).link_time
