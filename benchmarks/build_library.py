@@ -35,7 +35,7 @@ from prescope.instances import (
     write_plan,
     write_trace,
 )
-from prescope.instances.library import INDEX
+from prescope.instances.library_index import INDEX
 from prescope.instances.library_recipes import SETS
 from prescope.instances.library_recipes.predicted import PREDICTIONS
 from prescope.instances.library_recipes.sources import RECORDING

@@ -12,14 +12,16 @@ from prescope.instances.horizon_file import HorizonFile, horizon_digest, read_ho
 from prescope.instances.horizon_plan_file import HorizonPlanFile, read_horizon_plan, write_horizon_plan
 from prescope.instances.instance_file import InstanceFile, instance_digest, read_instance, write_instance
 from prescope.instances.library import (
-    LibraryEntry,
-    library_root,
-    library_sets,
-    list_library,
     load_library_horizon,
     load_library_horizon_plan,
     load_library_instance,
     load_library_plan,
+)
+from prescope.instances.library_index import (
+    LibraryEntry,
+    library_root,
+    library_sets,
+    list_library,
     write_index,
 )
 from prescope.instances.model_fingerprint import ModelFingerprint

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from prescope.formulation import Plan, makespan_ns
 from prescope.instances.instance_file import write_instance
-from prescope.instances.library import LibraryEntry, library_root, list_library, load_entry, write_index
+from prescope.instances.library import load_entry
+from prescope.instances.library_index import LibraryEntry, library_root, list_library, write_index
 from prescope.instances.plan_file import write_plan
 
 

@@ -14,15 +14,12 @@ from prescope.instances.horizon_file import HorizonFile
 from prescope.instances.horizon_plan_file import HorizonPlanFile
 from prescope.instances.instance_file import InstanceFile
 from prescope.instances.library import (
-    INDEX,
-    LibraryEntry,
-    library_root,
-    list_library,
     load_entry,
     load_entry_horizon,
     load_entry_horizon_plan,
     load_entry_plan,
 )
+from prescope.instances.library_index import INDEX, LibraryEntry, library_root, list_library
 from prescope.instances.plan_file import PlanFile
 
 

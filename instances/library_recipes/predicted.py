@@ -14,7 +14,7 @@ from prescope.formulation import Demand, PredictedDemand
 from prescope.formulation.checks import require_finite, require_int
 from prescope.formulation.demand import FloatArray
 from prescope.instances.instance_file import InstanceFile
-from prescope.instances.library import library_root
+from prescope.instances.library_index import library_root
 from prescope.instances.library_recipes.sources import fitted_instances, fitted_shares, tiny_instances
 
 PREDICTIONS = "recordings/tiny-predictions.npz"

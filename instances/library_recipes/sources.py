@@ -13,7 +13,7 @@ from prescope.formulation.demand import FloatArray
 from prescope.instances.batches import popularity
 from prescope.instances.builders import build_instances
 from prescope.instances.instance_file import InstanceFile
-from prescope.instances.library import library_root
+from prescope.instances.library_index import library_root
 from prescope.instances.provenance import Provenance
 from prescope.instances.routing_trace import Phase, RoutingTrace
 from prescope.instances.synthetic import GENERATOR, synthetic_instance, synthetic_settings
