@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -139,10 +140,11 @@ def _draw(steps: Sequence[StepView], clocks: Sequence[Callable[[int], float]]) -
                 drawn += process.draw(
                     step.schedules[name],
                     clock,
-                    counters=_counters(step, name),
                     path=_path(step, name),
                     extra={"step": step.index},
                 )
+        for counter in _sums(steps, clocks, name):
+            drawn += process.count(counter, lambda time_ns: time_ns / 1000)
         events += [*in_order(iter(drawn)), *process.names()]
     return events
 
@@ -156,6 +158,28 @@ def _counters(step: StepView, name: str) -> tuple[CounterTrack, ...]:
         CounterTrack(name=found.name, unit=found.unit, times_ns=found.times_ns, values=found.values)
         for found in counters(step, name)
     )
+
+
+def _sums(
+    steps: Sequence[StepView], clocks: Sequence[Callable[[int], float]], name: str
+) -> list[CounterTrack]:
+    """Counters of all steps, added up on the file's time: a copy may begin before the step before ends."""
+    found: dict[str, tuple[str, dict[int, int]]] = {}
+    for step, clock in zip(steps, clocks, strict=True):
+        for counter in counters(step, name) if name in step.schedules else ():
+            _, changes = found.setdefault(counter.name, (counter.unit, {}))
+            before = 0
+            for time_ns, value in zip(counter.times_ns, counter.values, strict=True):
+                at_ns = round(1000 * clock(time_ns))
+                changes[at_ns] = changes.get(at_ns, 0) + value - before
+                before = value
+    return [_track(name, unit, changes) for name, (unit, changes) in found.items()]
+
+
+def _track(name: str, unit: str, changes: Mapping[int, int]) -> CounterTrack:
+    times = sorted(time_ns for time_ns, change in changes.items() if change)
+    values = accumulate(changes[time_ns] for time_ns in times)
+    return CounterTrack(name=name, unit=unit, times_ns=tuple(times), values=tuple(values))
 
 
 def _path(step: StepView, name: str) -> list[Any]:

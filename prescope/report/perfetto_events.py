@@ -94,17 +94,20 @@ class Process:
             start, end = clock(task.start_ns), clock(task.end_ns)
             yield self._slice(_CRITICAL, name, "critical path", start, end, {})
         for counter in counters:
-            # A viewer starts a counter at its first value: without a zero it would hold before that.
-            for time_ns, value in zip(counter.times_ns, counter.values, strict=True):
-                yield {
-                    "ph": "C",
-                    "name": counter.name,
-                    "cat": "counter",
-                    "pid": self._pid,
-                    "tid": 0,
-                    "ts": clock(time_ns),
-                    "args": {counter.unit: value},
-                }
+            yield from self.count(counter, clock)
+
+    def count(self, counter: CounterTrack, clock: Clock) -> Iterator[Event]:
+        """Events of a counter."""
+        for time_ns, value in zip(counter.times_ns, counter.values, strict=True):
+            yield {
+                "ph": "C",
+                "name": counter.name,
+                "cat": "counter",
+                "pid": self._pid,
+                "tid": 0,
+                "ts": clock(time_ns),
+                "args": {counter.unit: value},
+            }
 
     def names(self) -> Iterator[Event]:
         """Headings of the process and of every track drawn."""

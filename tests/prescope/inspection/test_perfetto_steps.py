@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from small_schedule import SMALL
 from tiny_instances import instances_with_plans
 from trace_rules import broken_trace_rules
 
@@ -78,6 +79,25 @@ def test_steps_in_a_row_keep_the_rules(
         assert [round(ts - first[0]) for ts in first] == [1000 * number for number in range(len(steps))]
     with pytest.raises(ValueError, match="one of several"):
         open_view(path)
+
+
+def test_counters_of_steps_that_overlap_are_added(tmp_path: Path) -> None:
+    """The first copy of the second step begins while the last one of the first is under way."""
+    early = replace(SMALL, tasks=(replace(SMALL.tasks[0], start_ns=-30), *SMALL.tasks[1:]))
+    steps = [
+        StepView(name="s", index=number, schedules={"measured": drawn}, began_unix_ns=BEGAN + 120 * number)
+        for number, drawn in enumerate((SMALL, early))
+    ]
+    path = tmp_path / "trace.json"
+    write_perfetto(path, steps)
+    assert broken_trace_rules(path.read_text()) == []
+    events = json.loads(path.read_text())["traceEvents"]
+    found = [
+        (event["ts"], event["args"]["copies"]) for event in events if event["name"] == "copies in flight"
+    ]
+    assert found == [
+        (0, 1), (0.09, 0), (0.1, 1), (0.11, 2), (0.12, 1), (0.21, 0), (0.22, 1), (0.24, 0),
+    ]  # fmt: skip
 
 
 def test_one_step_comes_back(waste: tuple[Instance, Plan, Plan], tmp_path: Path) -> None:
