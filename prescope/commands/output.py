@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 def console() -> Console:
     """Where answers go: stdout, with colours on a terminal only."""
-    from rich.console import Console
+    from prescope.commands.safe_console import SafeConsole
 
-    return Console(highlight=False)
+    return SafeConsole(highlight=False)
 
 
 def progress_console() -> Console:
     """Where progress goes: stderr, so that stdout stays clean for ``--json``."""
-    from rich.console import Console
+    from prescope.commands.safe_console import SafeConsole
 
-    return Console(stderr=True, highlight=False)
+    return SafeConsole(stderr=True, highlight=False)
 
 
 def print_table(table: Table) -> None:

@@ -327,3 +327,22 @@ def test_answers_that_make_no_sense_are_refused(
     with pytest.raises(ValueError, match=message) as caught:
         open_view(path)
     assert str(path) in str(caught.value)
+
+
+def test_names_give_no_orders_to_the_terminal(
+    waste: Waste, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    name = "\x1b[31mred\x1b[2J\x9b5m\x07"
+    paths = [tmp_path / "first.json", tmp_path / "second.json"]
+    for path, told in zip(paths, (name, "other"), strict=True):
+        write_schedules(path, {"planned": SMALL}, {"policy": told})
+    assert main(["inspect", str(paths[0])]) == 0
+    assert main(["compare", *map(str, paths)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("[31mred[2J5m") == 2 and out.replace("\n", "").isprintable()
+    # Where there are colours, they are the only orders.
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    assert main(["inspect", str(paths[0])]) == 0
+    coloured = capsys.readouterr().out
+    assert "\x1b[" in coloured and "\x1b[2J" not in coloured and "\x9b" not in coloured
