@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +61,8 @@ class Row:
 
     @property
     def file_label(self) -> str:
-        """The same for names of files."""
-        return self.label.replace(", ", "-")
+        """The same for names of files: whatever may not be in one is a dash."""
+        return re.sub(r"[^\w.+-]+", "-", self.label)
 
     @property
     def simulated_ns(self) -> int:

@@ -186,3 +186,9 @@ def test_prompts_are_checked() -> None:
         encode(ToyTokenizer(), [])
     with pytest.raises(ValueError, match="'' in place 1"):
         encode(ToyTokenizer(), ["a", ""])
+
+
+def test_a_row_names_files_though_its_rule_names_a_path(causal: Comparison) -> None:
+    row = replace(causal.rows[0], retention="learned:/a folder/routing.npz")
+    assert row.label == f"{row.policy}, learned:/a folder/routing.npz"
+    assert row.file_label == f"{row.policy}-learned-a-folder-routing.npz"
