@@ -1,5 +1,8 @@
 """Rules told gate by gate say what their step-wise forms say, and learn without a thread as with one."""
 
+from concurrent.futures import wait
+from threading import Event
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -120,6 +123,30 @@ def test_a_thread_learns_what_is_learned_without_one():
     for rule in (alone, beside):
         rule.end_step()
     assert np.array_equal(scores(alone), scores(beside))
+
+
+def test_a_slow_thread_is_not_given_more_and_more_steps():
+    rule, going_on = GateLearned(start_of(8), background=True, **COSTS), Event()
+    rule._pool.submit(going_on.wait)
+    for counts in steps_of(8, 20):
+        tell(rule, counts)
+    assert len(rule._waiting) == 8
+    going_on.set()
+    rule.close()
+
+
+def test_a_thread_that_fails_is_told_of_and_the_model_stays(monkeypatch, caplog):
+    rule = GateLearned(start_of(8), every=1, background=True, **COSTS)
+    before = scores(rule)
+    monkeypatch.setattr(rule._refit, "observe", lambda rows, use: 1 / 0)
+    for counts in steps_of(8, 30):
+        tell(rule, counts)
+        wait(rule._waiting)
+    rule.close()
+    assert "residents are kept by the model fitted before: division by zero" in caplog.text
+    assert rule.fits == 0
+    assert np.isfinite(scores(rule)).all()
+    assert not np.array_equal(scores(rule), before)
 
 
 def test_half_a_step_and_a_prompt_teach_nothing():
