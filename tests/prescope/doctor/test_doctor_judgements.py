@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from cost_file_strategies import machines, provenances
+from cost_file_strategies import example_costs, machines, provenances
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
@@ -87,6 +87,13 @@ def test_states(finding: Finding, state: State) -> None:
 def test_a_bad_state_needs_a_remedy() -> None:
     with pytest.raises(ValueError, match="expected an effect and a remedy"):
         Finding(area="disk", name="x", state=State.DEGRADED, found="bad", effect="slow")
+
+
+@pytest.mark.parametrize(("days", "state"), [(-1, "degraded"), (0, "ok"), (30, "ok"), (31, "degraded")])
+def test_a_month_is_not_old(days: int, state: str) -> None:
+    provenance = example_costs().provenance
+    today = date.fromisoformat(provenance.measured_on) + timedelta(days=days)
+    assert judge_age(provenance, today).state == state
 
 
 @given(provenances(), st.integers(-400, 400))

@@ -12,6 +12,7 @@ from tiny_instances import instances_with_plans, make_instance, seeded
 
 from prescope.explain import (
     ExplainSettings,
+    Limit,
     Place,
     expert_sentences,
     explain_expert,
@@ -21,6 +22,7 @@ from prescope.explain import (
     layer_facts,
     layer_sentences,
 )
+from prescope.explain.alternatives import residency
 from prescope.explain.break_even import (
     BreakEven,
     Lever,
@@ -37,6 +39,7 @@ from prescope.explain.words import _break_even
 from prescope.formulation import (
     InfeasiblePlanError,
     Instance,
+    Lane,
     LayerPlan,
     Plan,
     TaskKind,
@@ -82,11 +85,27 @@ def test_facts_are_those_of_the_schedule(given_: Any) -> None:
             assert (one.copy_start_ns, one.copy_end_ns) == (
                 (None, None) if copy is None else (copy.start_ns, copy.end_ns)
             )
+            if copy is not None and one.place is not Place.CPU:
+                # One that starts at the very gate is on demand.
+                assert (one.place is Place.PREFETCHED) == (copy.start_ns < one.gate_ns)
             assert one.waited_ns >= 0 and (one.early_ns is None or one.early_ns >= 0)
             if one.waited_ns:
                 assert one.early_ns == 0
             device_idle += one.waited_ns
-        assert layer_facts(instance, plan, schedule, layer).waited_ns == device_idle
+        facts = layer_facts(instance, plan, schedule, layer)
+        assert facts.waited_ns == device_idle
+        ends = [(t.lane, t.end_ns - facts.gate_ns) for t in computed.values() if t.layer == layer]
+        lanes = {
+            lane: max((end_ns for where, end_ns in ends if where is lane), default=0)
+            for lane in (Lane.GPU, Lane.CPU)
+        }
+        assert (facts.device_ns, facts.host_ns) == tuple(lanes.values())
+        if not any(lanes.values()):
+            assert facts.limit is Limit.NOTHING
+        elif lanes[Lane.CPU] > lanes[Lane.GPU]:
+            assert facts.limit is Limit.HOST
+        else:
+            assert facts.limit is (Limit.COPIES if device_idle else Limit.DEVICE)
     assert seen == len(computed)
 
 
@@ -336,6 +355,23 @@ def test_prices_are_differences_of_plans(seed: int) -> None:
     assert only is not None
     # Without a slot nothing could be planned there.
     assert prices(streamed, only, evaluate(streamed, only), 0, effort=1).lost_slot_ns is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_place_among_the_residents_is_the_difference_of_plans(seed: int) -> None:
+    instance = make_instance(seeded(seed), host=True)
+    plan = solve(instance, method="dp-fast").plan
+    assert plan is not None
+    schedule = evaluate(instance, plan)
+    for layer in range(instance.layers):
+        for facts in layer_experts(instance, plan, schedule, layer):
+            found = residency(instance, plan, facts, effort=1_000)
+            assert found.resident == facts.resident == (facts.expert in instance.residents[layer])
+            for there, time_ns in ((True, found.with_ns), (False, found.without_ns)):
+                rows = [set(row) for row in instance.residents]
+                rows[layer] = rows[layer] | {facts.expert} if there else rows[layer] - {facts.expert}
+                changed = replace(instance, residents=tuple(tuple(sorted(row)) for row in rows))
+                assert (replan(changed, hint=plan, effort=1_000) or (None, None))[1] == time_ns
 
 
 def test_link_time_is_worth_itself_where_everything_waits_for_the_link() -> None:
