@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_LABELS = 12
+# From the highest point to the top.
+_ROOM = 1.08
 _FAST, _TAIL, _KNEE = "#1f77b4", "#d62728", "#7f7f7f"
 
 
@@ -40,7 +42,7 @@ def draw_sweep(sweep: Sweep, *, ax: Axes, tier: Tier = Tier.RAM) -> None:
     tails = [one.p99_ns / 1e6 for one in sweep.outcomes]
     ax.plot(places, speeds, marker="o", markerfacecolor="white", color=_FAST, label="tokens/s")
     ax.plot(places[sweep.now], speeds[sweep.now], marker="o", color=_FAST, linestyle="none", label="now")
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, _ROOM * max(speeds))
     ax.set_ylabel("tokens/s", color=_FAST)
     ax.set_xlabel(lever_text(sweep.lever, tier))
     shown = _apart(places, sweep.now, in_octaves=sweep.lever in DOUBLING)
@@ -52,7 +54,7 @@ def draw_sweep(sweep: Sweep, *, ax: Axes, tier: Tier = Tier.RAM) -> None:
         ax.axvline(sweep.knee.value, linestyle="--", linewidth=1, color=_KNEE, label="knee")
     beside = ax.twinx()
     beside.plot(places, tails, marker=".", linewidth=1, color=_TAIL, label="p99 of a step")
-    beside.set_ylim(bottom=0)
+    beside.set_ylim(0, _ROOM * max(tails))
     beside.set_ylabel("p99 of a step, ms", color=_TAIL)
     lines, names = ax.get_legend_handles_labels()
     more, more_names = beside.get_legend_handles_labels()

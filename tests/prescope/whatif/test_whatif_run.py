@@ -152,6 +152,10 @@ def test_files_page_and_picture(trace: RoutingTrace) -> None:
     assert len(axes) == 3
     drawn = axes[0].lines[0].get_ydata()
     assert list(drawn) == [one.tokens_per_s for one in found.sweeps[0].outcomes]
+    for ax in draw(found).axes:
+        bottom, top = ax.get_ylim()
+        highest = max(max(line.get_ydata()) for line in ax.lines if line.get_label() != "knee")
+        assert bottom == 0 and top >= 1.05 * highest
     page = page_of(found)
     assert len(page.panels) == 6 and "All times are simulated." in page.notes
 
