@@ -42,6 +42,14 @@ def rules() -> tuple[str, ...]:
     return tuple(name for name in methods() if name not in EXACT)
 
 
+def instances(sets: list[str]) -> list[LibraryEntry]:
+    """Return the instances of sets, by default of all; horizons have other methods."""
+    entries = [entry for entry in list_library(sets=sets or None) if entry.steps is None]
+    if not entries:
+        raise SystemExit(f"expected sets with instances, got {', '.join(sets)}")
+    return entries
+
+
 def measure(entry: LibraryEntry) -> dict[str, int | None]:
     """Return the makespan of every rule; ``None`` where it does not apply."""
     instance = load_library_instance(entry.name).instance
@@ -95,7 +103,7 @@ def main() -> int:
     )
     parser.add_argument("sets", nargs="*", help="by default all")
     arguments = parser.parse_args()
-    entries = [entry for entry in list_library() if not arguments.sets or entry.set in arguments.sets]
+    entries = instances(arguments.sets)
     lines: list[dict[str, Any]] = []
     bad = 0
     for number, entry in enumerate(entries):

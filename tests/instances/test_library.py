@@ -342,3 +342,13 @@ def test_an_older_index_is_refused(library: Path) -> None:
 def test_a_plan_is_listed_whole_or_not_at_all(library: Path) -> None:
     with pytest.raises(ValueError, match="all or none of best_ns, best_by and plan_sha256"):
         replace(list_library(library)[0], best_by=None)
+
+
+def test_tables_of_instances_leave_horizons_out() -> None:
+    root = Path(__file__).resolve().parents[2]
+    chosen = runpy.run_path(str(root / "benchmarks" / "library_check.py"))["instances"]
+    names = {entry.name for entry in list_library() if entry.steps is None}
+    assert {entry.name for entry in chosen([])} == names
+    assert {entry.set for entry in chosen(["disk", "horizons"])} == {"disk"}
+    with pytest.raises(SystemExit, match="expected sets with instances, got horizons"):
+        chosen(["horizons"])

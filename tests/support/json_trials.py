@@ -41,7 +41,7 @@ from prescope.instances import (
     horizon_file,
     horizon_plan_file,
     instance_file,
-    library,
+    library_index,
     list_library,
     plan_file,
     read_costs,
@@ -154,7 +154,7 @@ def write_example(kind: str, path: Path) -> None:
     elif kind == "recording":
         write_recording(path, example_recording())
     else:
-        library.write_index(path.parent, [*list_library()[:38], *list_library(sets=["horizons"])[:2]])
+        library_index.write_index(path.parent, [*list_library()[:38], *list_library(sets=["horizons"])[:2]])
 
 
 def read(kind: str, path: Path) -> Any:
@@ -182,7 +182,7 @@ def again(kind: str, content: Any) -> Any:
         "instance": instance_file,
         "plan": plan_file,
         "costs": cost_file,
-        "index": library,
+        "index": library_index,
         "horizon": horizon_file,
         "horizon plan": horizon_plan_file,
     }[kind]
