@@ -14,19 +14,21 @@ from prescope.bench import (
     RowStatus,
     check_runs,
     find_cases,
+    pairs,
     read_rows,
     run_bench,
     summarise,
 )
 from prescope.bench.best import update_library
-from prescope.bench.horizon_shares import gains, peers
-from prescope.bench.pairs import check_pair, gate_policy, looks_ahead, split_pair
+from prescope.bench.horizon_shares import Gains, gains, peers
+from prescope.bench.pairs import check_pair, gate_policy, looks_ahead, plan_pair, split_pair
 from prescope.bench.row_file import ROWS
 from prescope.bench.sweep import PLANS
 from prescope.formulation.horizon_evaluator import evaluate_horizon
 from prescope.instances import (
     Bounds,
     HorizonFile,
+    HorizonPlanFile,
     LibraryEntry,
     Provenance,
     list_library,
@@ -39,9 +41,9 @@ from prescope.instances import (
     write_index,
 )
 from prescope.library_check import check_library
-from prescope.solver import Limits
+from prescope.solver import Limits, get_method
 from prescope.solver.residency import horizon_bound
-from prescope.solver.residency.prove import BY_FLOWS
+from prescope.solver.residency.prove import BY_FLOWS, prove_horizon_bounds
 
 PAIRS = ("static+dp-fast", "lru+dp-fast", "belady+dp-fast", "flow+dp-fast", "static+expected")
 SEEDS = (4, 13)
@@ -150,6 +152,19 @@ def test_a_plan_with_residents_from_nowhere_is_refused(mine):
     assert "expected residents of step 1" in fault.problem
 
 
+def test_a_plan_of_another_horizon_is_refused(mine):
+    cases, folder = mine
+    row = next(row for row in read_rows(folder) if row.method == "static+dp-fast")
+    case = next(case for case in cases if case.name == row.instance)
+    plan = read_horizon_plan(folder / PLANS / row.plan).plan
+    other = replace(case.instance, lookahead=case.instance.lookahead + 1)
+    digest = write_horizon_plan(folder / PLANS / row.plan, plan, other)
+    text = (folder / ROWS).read_text()
+    (folder / ROWS).write_text(text.replace(row.plan_sha256, digest))
+    (fault,) = check_runs(folder, cases).faults
+    assert "expected horizon 'tiny-4' with checksum" in fault.problem
+
+
 def test_gains_are_measured_against_residents_that_never_move(swept):
     _, _, outcome = swept
     found = {group.method: group for group in summarise(outcome.rows)}
@@ -160,6 +175,53 @@ def test_gains_are_measured_against_residents_that_never_move(swept):
     rows = [row for row in outcome.rows if row.method.endswith("+dp-fast")]
     offline = gains([row for row in rows if row.method.startswith(("belady", "flow"))], peers(rows))
     assert offline is not None and offline.own_ns <= offline.offline_ns
+
+
+def test_what_can_be_gained_is_what_the_better_of_belady_and_flow_gains(swept):
+    _, _, outcome = swept
+    base = outcome.rows[0]
+    totals = {"static": 100, "belady": 80, "flow": 70, "lru": 90}
+    rows = [replace(base, method=f"{rule}+dp", makespan_ns=total) for rule, total in totals.items()]
+    # Other planners, limits and seeds are measured against their own.
+    rows += [replace(row, **{field: other}, makespan_ns=1000) for row in rows for field, other in
+             (("seed", 7), ("limit", "1s"), ("method", row.method + "-fast"))]  # fmt: skip
+    assert gains([rows[3]], peers(rows)) == Gains(own_ns=10, offline_ns=30)
+    assert Gains(own_ns=10, offline_ns=30).share == pytest.approx(1 / 3)
+    assert gains([rows[3]], peers([rows[0], rows[3]])) is None
+
+
+def test_a_planner_of_known_demand_is_told_no_predictions(monkeypatch):
+    told = []
+    planner = get_method("dp-fast")
+
+    class Listening:
+        def plan(self, instance, **options):
+            told.append(instance.predicted)
+            return planner.plan(instance, **options)
+
+    monkeypatch.setattr(pairs, "get_method", lambda name: Listening())
+    plan_pair(horizon_of(SEEDS[0]), "static+dp-fast", limits=Limits(), seed=0)
+    assert told == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("bounds", "problem"),
+    [
+        ({}, "expected a lower bound, got none"),
+        ({"lower_bound_ns": 1, "lower_bound_by": "me"}, "expected lower_bound_by to be"),
+        (
+            {"lower_bound_ns": 0, "lower_bound_by": BY_FLOWS, "optimum_ns": 10, "optimum_by": "me"},
+            "expected an optimum where plan and bound meet, got optimum 10",
+        ),
+    ],
+)
+def test_bounds_of_a_horizon_that_are_not_proved_are_refused(bounds, problem):
+    horizon = horizon_of(SEEDS[0])
+    plan, _ = plan_pair(horizon, "static+dp-fast", limits=Limits(), seed=0)
+    stored = HorizonPlanFile(plan=plan, horizon_name=horizon.name, horizon_sha256="")
+    file = HorizonFile(horizon=horizon, provenance=Provenance(source="test"), bounds=Bounds(**bounds))
+    with pytest.raises(ValueError, match=problem):
+        prove_horizon_bounds(file, stored)
 
 
 @pytest.mark.parametrize(
@@ -215,8 +277,6 @@ def library(tmp_path):
     bounds = Bounds(lower_bound_ns=bound_ns, lower_bound_by=BY_FLOWS)
     file = HorizonFile(horizon=horizon, provenance=Provenance(source="test"), bounds=bounds)
     sha256 = write_horizon(root / "rows" / f"{horizon.name}.json.gz", file)
-    from prescope.bench.pairs import plan_pair
-
     plan, _ = plan_pair(horizon, "static+cpu-only", limits=Limits(), seed=0)
     entry = LibraryEntry(
         name=horizon.name,
@@ -256,10 +316,22 @@ def test_a_better_plan_goes_into_the_library(library, tmp_path):
     assert verify_library(library) == () and update_library(tmp_path / "out", library=library) == ()
 
 
+def test_a_plan_made_without_knowing_demand_is_not_offered(library, tmp_path):
+    (old,) = list_library(library)
+    outcome = run_bench(
+        find_cases(["rows"], library=library), BenchSettings(methods=("static+expected",)), tmp_path / "out"
+    )
+    assert outcome.rows[0].kind is Kind.REALISED and outcome.rows[0].makespan_ns < old.best_ns
+    assert update_library(tmp_path / "out", library=library) == ()
+
+
 def test_the_library_proves_the_bounds_of_horizons_again(library):
     (check,) = check_library(library)
     assert (check.problem, check.proved_by) == (None, BY_FLOWS)
     (entry,) = list_library(library)
+    write_index(library, [replace(entry, steps=5)])
+    assert "steps: expected 5 as the index says, got 4" in verify_library(library)[0].problem
+    write_index(library, [entry])
     file = load_library_horizon(entry.name, library)
     higher = Bounds(lower_bound_ns=file.bounds.lower_bound_ns + 1, lower_bound_by=BY_FLOWS)
     sha256 = write_horizon(library / entry.path, replace(file, bounds=higher))
