@@ -88,7 +88,8 @@ def attach(
         place from 16 sequences on.
     residency
         Rule by which a pool keeps its contents, for experts on disk: see
-        `prescope.runtime.control.residency.residencies`; ``None`` is ``"moving-average"``.
+        `prescope.runtime.control.residency.residencies`; ``None`` is ``"moving-average"``. For experts in
+        memory ``"pinned"`` is retention ``"static"``.
     popularity
         Share of each expert, ``[layers, experts]``, that chooses the pinned ones and starts the predictor;
         ``None`` measures it in one pass over random tokens (uniform for experts on disk).
@@ -142,7 +143,16 @@ def attach(
             "expected experts on disk for backend 'disk', got a model that holds them: use prescope.load"
         )
     if residency not in (None, "pinned"):
-        raise AttachError(f"expected residency 'pinned' for experts in memory, got {residency!r}")
+        raise AttachError(
+            f"expected residency 'pinned' for experts in memory, got {residency!r}: name their rule with "
+            "retention"
+        )
+    if residency is not None:
+        if retention not in (None, "static"):
+            raise AttachError(
+                f"expected residents that are pinned or change, got retention {retention!r} too"
+            )
+        retention = "static"
     count, experts, row_bytes = expert_bytes(model)
     found = request.resolve_costs(model, costs, preset or DEFAULT_PRESET, layers=count, tier=Tier.RAM)
     budget_bytes = request.resolve_budget(expert_memory)

@@ -230,6 +230,14 @@ def test_a_rule_of_ones_own_and_a_deterministic_learned_one():
     assert any(made[0])
 
 
+def test_detaching_releases_the_rule(monkeypatch):
+    rule, closed = GateLearned(np.full((2, 8), 0.25), fixed_ns=1.0, per_token_ns=1.0), []
+    monkeypatch.setattr(rule, "close", lambda: closed.append(True))
+    with engine(random_model(layers=2, experts=8), retention=rule):
+        assert not closed
+    assert closed == [True]
+
+
 def test_what_was_forecast_is_kept_with_the_step():
     model = random_model(layers=4, experts=8)
     with engine(model, policy="dp", predictor="popularity") as served:
@@ -256,6 +264,18 @@ def test_what_is_no_retention_is_refused(retention, message):
     with pytest.raises(AttachError, match=message):
         engine(model, experts=8, retention=retention)
     assert not moe_layers(model)[0].experts.gate_up_proj.is_meta
+
+
+def test_who_asks_for_pinned_residents_gets_them():
+    model = random_model()
+    with engine(model, experts=8, residency="pinned") as served:
+        assert served.report().residency == "pinned"
+    with engine(model, experts=8, residency="pinned", retention="static") as served:
+        assert served.report().residency == "pinned"
+    with pytest.raises(AttachError, match="pinned or change, got retention 'lru' too"):
+        engine(model, experts=8, residency="pinned", retention="lru")
+    with pytest.raises(AttachError, match="name their rule with retention"):
+        engine(model, experts=8, residency="lru")
 
 
 def test_a_learned_rule_begins_with_recorded_routing_of_the_same_gates(tmp_path):
