@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prescope.formulation import LinearTime, TableTime, Tier, preset
+from prescope.instances import Phase, popularity
 from prescope.whatif import (
     Lever,
     Machine,
@@ -177,6 +178,11 @@ def test_batches_are_recorded_tokens() -> None:
     trace = example_trace(lengths=((3, 40), (2, 10), (1, 60)))
     found = material(trace, seed=0)
     assert not found.same and len(found.rows) == 2
+    # What stays in memory is known from the other sequences.
+    decoded = np.flatnonzero(trace.phase == Phase.DECODE)
+    others = np.setdiff1d(decoded, np.concatenate(found.rows))
+    assert 0 < len(others) < len(decoded)
+    assert (found.shares == popularity(trace, rows=others)).all()
     one = draw_counts(trace, found.rows, batch=1, steps=30, seed=5)
     assert (one.sum(axis=2) == trace.meta.top_k).all()
     recorded = {trace.topk_ids[row].tobytes() for rows in found.rows for row in rows}
