@@ -15,7 +15,7 @@ from json_contract_inspect import Inspect
 from small_schedule import SMALL
 
 from prescope.cli import main
-from prescope.formulation import Instance, Plan, PredictedDemand, Schedule, evaluate
+from prescope.formulation import Instance, Plan, PredictedDemand, Schedule, Transfer, evaluate
 from prescope.formulation.horizon import Horizon, HorizonPlan
 from prescope.inspection import View, ViewKind, open_view, step_of, waterfall
 from prescope.inspection.perfetto import write_perfetto
@@ -160,6 +160,28 @@ def test_the_steps_of_a_horizon_have_their_own_problem(kinds: dict[ViewKind, Pat
     for step in view.steps:
         found = waterfall(step)
         assert found is not None and sum(part.ns for part in found.parts) == found.makespan_ns
+
+
+def test_the_link_of_a_step_is_busy_with_what_the_step_before_left(waste: Waste, tmp_path: Path) -> None:
+    instance, clean, _ = waste
+    more = replace(clean, transfers=(*clean.transfers, Transfer(layer=1, expert=2)))
+    horizon, path = horizon_of(instance), tmp_path / "plan.json"
+    write_horizon(tmp_path / "horizon.json", HorizonFile(horizon=horizon, provenance=PROVENANCE))
+    plan = HorizonPlan(plans=(more, more), residents=(instance.residents,) * 2, method="hand")
+    write_horizon_plan(path, plan, horizon)
+    view = open_view(path, instance=tmp_path / "horizon.json")
+    # Its third copy ends at 30 ns, the step at 22 ns.
+    assert [step.instance.link_ready_ns for step in view.steps if step.instance] == [0, 8]
+    assert sum(step.schedule.makespan_ns for step in view.steps) == view.facts["planned_ns"]
+
+
+def test_a_horizon_says_how_much_of_a_step_was_needed_in_the_one_before(waste: Waste, tmp_path: Path) -> None:
+    first = waste[0].demand
+    second = replace(first, counts=np.array([[1, 1, 0], [0, 1, 0]]), batch_tokens=2)
+    horizon = replace(horizon_of(waste[0]), demands=(first, second))
+    path = tmp_path / "horizon.json"
+    write_horizon(path, HorizonFile(horizon=horizon, provenance=PROVENANCE))
+    assert open_view(path).tables[0].rows == ((0, 1, 2, None), (1, 2, 3, 1 / 3))
 
 
 def test_the_program_of_a_plan_is_written(

@@ -29,6 +29,7 @@ from prescope.inspection import (
     utilisation,
     waterfall,
 )
+from prescope.inspection.experts import expert_rows
 from prescope.report import Origin
 
 FEW = settings(max_examples=40)
@@ -165,6 +166,20 @@ def test_the_layers_of_a_known_schedule() -> None:
     assert second.counts == {Origin.PREFETCHED: 1, Origin.ON_DEMAND: 1, Origin.UNUSED: 1}
     assert (first.wait_host_ns, second.wait_copy_ns) == (20, 10)
     assert first.copied_bytes is None and first.tokens == {}
+
+
+def test_the_experts_of_a_known_layer() -> None:
+    rows = expert_rows(StepView(name="small", schedules={"executed": SMALL}), 1)
+    assert [(row.expert, row.origin, row.landed_ns, row.critical) for row in rows] == [
+        (7, Origin.PREFETCHED, 30, False),
+        (8, Origin.ON_DEMAND, -20, True),
+        (9, Origin.UNUSED, 10, False),
+    ]
+    assert [(row.copy is not None, row.compute is not None) for row in rows] == [
+        (True, True),
+        (True, True),
+        (True, False),
+    ]
 
 
 @FEW
