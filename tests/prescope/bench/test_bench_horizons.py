@@ -329,10 +329,16 @@ def test_the_library_proves_the_bounds_of_horizons_again(library):
     (check,) = check_library(library)
     assert (check.problem, check.proved_by) == (None, BY_FLOWS)
     (entry,) = list_library(library)
+    file = load_library_horizon(entry.name, library)
     write_index(library, [replace(entry, steps=5)])
     assert "steps: expected 5 as the index says, got 4" in verify_library(library)[0].problem
     write_index(library, [entry])
-    file = load_library_horizon(entry.name, library)
+    plan, other = load_library_horizon_plan(entry.name, library).plan, replace(file.horizon, lookahead=99)
+    foreign = write_horizon_plan(library / entry.plan_path, plan, other)
+    write_index(library, [replace(entry, plan_sha256=foreign)])
+    assert "expected horizon 'tiny-13' with checksum" in verify_library(library)[0].problem
+    write_horizon_plan(library / entry.plan_path, plan, file.horizon)
+    write_index(library, [entry])
     higher = Bounds(lower_bound_ns=file.bounds.lower_bound_ns + 1, lower_bound_by=BY_FLOWS)
     sha256 = write_horizon(library / entry.path, replace(file, bounds=higher))
     write_index(library, [replace(entry, lower_bound_ns=higher.lower_bound_ns, sha256=sha256)])
