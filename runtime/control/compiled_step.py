@@ -20,23 +20,25 @@ _HELD = -1
 
 @numba.njit(cache=True, error_model="numpy")
 def _expect(site: Site, state: StepState, layer: int, ahead: int) -> None:
-    """Fill row ``ahead`` of the coming layers from the probabilities and tokens that it holds."""
-    target = layer + 1 + ahead
-    gpu_row = site.gpu_ns[target % site.gpu_ns.shape[0]]
-    cpu_row = site.cpu_ns[target % site.cpu_ns.shape[0]]
-    fill_held(site.resident[target], state.arrival_ns[target], state.coming.held[ahead])
-    fill_expected_costs(
-        state.coming.probability[ahead],
-        gpu_row,
-        cpu_row,
-        site.copy_ns[target],
-        site.tokens,
-        site.host_computes,
-        state.coming.cpu_ns[ahead],
-        state.coming.gpu_ns[ahead],
-    )
-    state.coming.dense_ns[ahead] = site.dense_ns[target]
-    state.coming.copy_ns[ahead] = site.copy_ns[target]
+    """Fill the first ``ahead`` of the coming layers from the probabilities and tokens that they hold."""
+    coming, resident, arrival_ns = state.coming, site.resident, state.arrival_ns
+    probability, cpu_ns, gpu_ns, held = coming.probability, coming.cpu_ns, coming.gpu_ns, coming.held
+    gpu_rows, cpu_rows, dense_ns, copy_ns = site.gpu_ns, site.cpu_ns, site.dense_ns, site.copy_ns
+    for row in range(ahead):
+        target = layer + 1 + row
+        fill_held(resident[target], arrival_ns[target], held[row])
+        fill_expected_costs(
+            probability[row],
+            gpu_rows[target % gpu_rows.shape[0]],
+            cpu_rows[target % cpu_rows.shape[0]],
+            copy_ns[target],
+            site.tokens,
+            site.host_computes,
+            cpu_ns[row],
+            gpu_ns[row],
+        )
+        coming.dense_ns[row] = dense_ns[target]
+        coming.copy_ns[row] = copy_ns[target]
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -46,8 +48,7 @@ def advance(site: Site, state: StepState, layer: int, counts: IntArray, ahead: i
     The first ``ahead`` rows of ``state.coming`` hold the forecasts: ``probability`` theirs, and ``cpu_ns``
     the expected tokens, in whose place the costs are written.
     """
-    for row in range(ahead):
-        _expect(site, state, layer, row)
+    _expect(site, state, layer, ahead)
     experts = counts.shape[0]
     clock, slot_free_ns, answer = state.clock, state.slot_free_ns, state.answer
     gate_ns = 0
@@ -116,13 +117,14 @@ def advance(site: Site, state: StepState, layer: int, counts: IntArray, ahead: i
         if slot_free_ns[slot] != _HELD:
             spare += 1
     ahead_ns = 0
+    wish_ahead, wish_expert, copy_ns = answer.wish_ahead, answer.wish_expert, site.copy_ns
     for rank in range(min(wishes, max(0, spare))):
         slot = _first_free(slot_free_ns)
         start_ns = max(clock[LINK], gate_ns, slot_free_ns[slot])
         if start_ns >= next_gate_ns:
             break
-        target, expert = layer + answer.wish_ahead[rank], answer.wish_expert[rank]
-        over_ns = start_ns + site.copy_ns[target] - next_gate_ns
+        target, expert = layer + wish_ahead[rank], wish_expert[rank]
+        over_ns = start_ns + copy_ns[target] - next_gate_ns
         # With one coming layer nothing is known of what the link is worth after it.
         if code.waits and site.host_computes and over_ns > 0 and ahead > 1:
             worth = worth_overlap(
@@ -131,7 +133,7 @@ def advance(site: Site, state: StepState, layer: int, counts: IntArray, ahead: i
                 coming.probability[0],
                 coming.held[0],
                 expert if target == layer + 1 else -1,
-                site.copy_ns[layer + 1],
+                copy_ns[layer + 1],
                 over_ns,
                 ahead_ns,
                 answer.scratch.value[1, : gate.free_slots + 1],
@@ -142,7 +144,7 @@ def advance(site: Site, state: StepState, layer: int, counts: IntArray, ahead: i
         if target == layer + 1:
             coming.held[0, expert] = True
         else:
-            ahead_ns += site.copy_ns[target]
+            ahead_ns += copy_ns[target]
         _copy(site, state, target, expert, layer, gate_ns)
 
 

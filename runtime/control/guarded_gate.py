@@ -8,13 +8,12 @@ one that it has. While prefetch rests a shadow of the step goes on with it, and 
 from __future__ import annotations
 
 import numba
-import numpy as np
 
 from prescope.formulation.demand import IntArray
 from prescope.runtime.control.compiled_step import advance
-from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, NEVER, Shadow, Site, StepState
+from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, Shadow, Site, StepState
 from prescope.solver.online.guard import RESTING, weigh
-from prescope.solver.online.kernel import Gate, PolicyCode, least_end
+from prescope.solver.online.kernel import PolicyCode, least_end
 from prescope.solver.online.recalibrate import learn, recalibrate
 
 
@@ -60,32 +59,16 @@ def run_gate(
 @numba.njit(cache=True)
 def _without(site: Site, state: StepState, layer: int, counts: IntArray) -> int:
     """What the layer would take from its gate on with a free link and nothing brought ahead."""
-    experts = counts.shape[0]
-    gpu_row, cpu_row = site.gpu_ns[layer % site.gpu_ns.shape[0]], site.cpu_ns[layer % site.cpu_ns.shape[0]]
-    gpu_ns, cpu_ns = np.empty(experts, dtype=np.int64), np.empty(experts, dtype=np.int64)
-    active, arrival_ns = np.empty(experts, dtype=np.bool_), np.empty(experts, dtype=np.int64)
-    resident = site.resident[layer]
-    for expert in range(experts):
-        gpu_ns[expert], cpu_ns[expert] = gpu_row[counts[expert]], cpu_row[counts[expert]]
-        active[expert] = counts[expert] > 0
-        arrival_ns[expert] = 0 if resident[expert] else NEVER
-    slots = state.slot_free_ns.shape[0]
     gate_ns = state.clock[LAYER_END] + site.dense_ns[layer]
     return least_end(
-        Gate(
-            layer,
-            gpu_ns,
-            cpu_ns,
-            active,
-            arrival_ns,
-            resident,
-            site.copy_ns[layer],
-            0,
-            max(0, state.clock[HOST_FREE] - gate_ns),
-            slots,
-            slots,
-            site.host_computes,
-        )
+        counts,
+        site.gpu_ns[layer % site.gpu_ns.shape[0]],
+        site.cpu_ns[layer % site.cpu_ns.shape[0]],
+        site.resident[layer],
+        site.copy_ns[layer],
+        max(0, state.clock[HOST_FREE] - gate_ns),
+        state.slot_free_ns.shape[0],
+        site.host_computes,
     )
 
 

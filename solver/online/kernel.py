@@ -175,6 +175,7 @@ def decide(gate: Gate, coming: Coming, code: PolicyCode, answer: Answer) -> tupl
         gate.usable_slots,
         gate.host_computes,
         every,
+        _spare_ns(scratch.value[0, : gate.free_slots + 1]) if look else 0,
     )
     copies = end_ns.shape[0] - 1
     if code.copies == 2 and gate.host_computes:
@@ -210,24 +211,70 @@ def decide(gate: Gate, coming: Coming, code: PolicyCode, answer: Answer) -> tupl
 
 
 @numba.njit(cache=True)
-def least_end(gate: Gate) -> int:
-    """How long a layer takes from its gate on when only its own end counts."""
-    every = not gate.host_computes
-    ready, late, missing = _sides(gate)
+def least_end(
+    counts: IntArray,
+    gpu_row: IntArray,
+    cpu_row: IntArray,
+    resident: BoolArray,
+    copy_ns: int,
+    host_free_ns: int,
+    slots: int,
+    host_computes: bool,
+) -> int:
+    """How long a layer takes from its gate on, with a free link and nothing brought, when only it counts.
+
+    Parameters
+    ----------
+    counts
+        Tokens of its experts, int64 ``[E]``.
+    gpu_row, cpu_row
+        Time of an expert by tokens.
+    resident
+        Experts on the device, bool ``[E]``.
+    copy_ns, host_free_ns, slots, host_computes
+        As for `prescope.solver.online.split.split_costs`.
+    """
+    experts = counts.shape[0]
+    room = np.empty((4, experts), dtype=np.int64)
+    ready_gpu_ns, ready_cpu_ns, missing_gpu_ns, missing_cpu_ns = room[0], room[1], room[2], room[3]
+    readies = misses = 0
+    for expert in range(experts):
+        tokens = counts[expert]
+        if tokens > 0:
+            gpu_ns, cpu_ns = gpu_row[tokens], cpu_row[tokens]
+            if resident[expert]:
+                place = readies
+                readies += 1
+                while place > 0 and ready_cpu_ns[place - 1] > cpu_ns:
+                    ready_gpu_ns[place] = ready_gpu_ns[place - 1]
+                    ready_cpu_ns[place] = ready_cpu_ns[place - 1]
+                    place -= 1
+                ready_gpu_ns[place], ready_cpu_ns[place] = gpu_ns, cpu_ns
+            else:
+                place = misses
+                misses += 1
+                while place > 0 and missing_cpu_ns[place - 1] < cpu_ns:
+                    missing_gpu_ns[place] = missing_gpu_ns[place - 1]
+                    missing_cpu_ns[place] = missing_cpu_ns[place - 1]
+                    place -= 1
+                missing_gpu_ns[place], missing_cpu_ns[place] = gpu_ns, cpu_ns
+    none = room[0, :0]
+    every = not host_computes
     end_ns, _, _, _ = split_costs(
-        _of(gate.gpu_ns, ready),
-        _of(gate.cpu_ns, ready),
-        _of(gate.arrival_ns, late),
-        _of(gate.gpu_ns, late),
-        _of(gate.cpu_ns, late),
-        _of(gate.gpu_ns, missing),
-        _of(gate.cpu_ns, missing),
-        gate.copy_ns,
-        gate.link_free_ns,
-        gate.host_free_ns,
-        gate.usable_slots,
-        gate.host_computes,
+        ready_gpu_ns[:readies],
+        ready_cpu_ns[:readies],
+        none,
+        none,
+        none,
+        missing_gpu_ns[:misses],
+        missing_cpu_ns[:misses],
+        copy_ns,
+        0,
+        host_free_ns,
+        slots,
+        host_computes,
         every,
+        0,
     )
     return int(end_ns[-1] if every else end_ns.min())
 
@@ -277,43 +324,45 @@ def _of(values: IntArray, experts: IntArray) -> IntArray:
 @numba.njit(cache=True)
 def _look_ahead(coming: Coming, slots: int, code: PolicyCode, scratch: Scratch) -> None:
     """Fill the scratch with the tables of the coming layers and the value of the link's lead over them."""
-    layers = coming.dense_ns.shape[0]
-    for layer in range(layers):
-        if code.expected:
-            scratch.max_copies[layer] = fill_expected_table(
-                coming.cpu_ns[layer],
-                coming.gpu_ns[layer],
-                coming.probability[layer],
-                coming.held[layer],
-                coming.dense_ns[layer],
-                coming.copy_ns[layer],
-                slots,
-                code.spread,
-                NEGLIGIBLE_NS,
-                scratch.order[layer],
-                scratch.tables_ns[layer],
-                scratch.last_ns[layer],
-            )
-        else:
-            scratch.max_copies[layer] = _fill_plain_table(
-                coming.cpu_ns[layer],
-                coming.gpu_ns[layer],
-                coming.held[layer],
-                coming.dense_ns[layer],
-                scratch.order[layer],
-                scratch.tables_ns[layer],
-                scratch.last_ns[layer],
-                scratch.demoted,
-            )
-    fill_lead_values(
+    # Out of the tuples once: taking an array out counts its references.
+    cpu_ns, gpu_ns, probability, held = coming.cpu_ns, coming.gpu_ns, coming.probability, coming.held
+    dense_ns, copy_ns = coming.dense_ns, coming.copy_ns
+    order, tables_ns, last_ns, max_copies = (
+        scratch.order,
         scratch.tables_ns,
         scratch.last_ns,
         scratch.max_copies,
-        coming.dense_ns,
-        coming.copy_ns,
-        slots,
-        scratch.value,
-        scratch.tails_ns,
+    )
+    demoted = scratch.demoted
+    for layer in range(dense_ns.shape[0]):
+        if code.expected:
+            max_copies[layer] = fill_expected_table(
+                cpu_ns[layer],
+                gpu_ns[layer],
+                probability[layer],
+                held[layer],
+                dense_ns[layer],
+                copy_ns[layer],
+                slots,
+                code.spread,
+                NEGLIGIBLE_NS,
+                order[layer],
+                tables_ns[layer],
+                last_ns[layer],
+            )
+        else:
+            max_copies[layer] = _fill_plain_table(
+                cpu_ns[layer],
+                gpu_ns[layer],
+                held[layer],
+                dense_ns[layer],
+                order[layer],
+                tables_ns[layer],
+                last_ns[layer],
+                demoted,
+            )
+    fill_lead_values(
+        tables_ns, last_ns, max_copies, dense_ns, copy_ns, slots, scratch.value, scratch.tails_ns
     )
 
 
@@ -360,6 +409,12 @@ def _whole(values: FloatArray, experts: IntArray, length: int) -> IntArray:
     for rank in range(length):
         chosen[rank] = int(values[experts[rank]])
     return chosen
+
+
+@numba.njit(cache=True)
+def _spare_ns(value: FloatArray) -> int:
+    """The most that a lead can be worth: no copy that lands this much after an end makes up for it."""
+    return int(value.max() - value.min()) + 2
 
 
 @numba.njit(cache=True)

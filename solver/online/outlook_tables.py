@@ -10,6 +10,9 @@ import numpy.typing as npt
 
 from prescope.formulation.demand import FloatArray, IntArray
 
+_TURNS = 8
+"""Most halvings in search of the bar."""
+
 
 @numba.njit(cache=True, error_model="numpy")
 def expected_maximum(mean_a: float, mean_b: float, variance: float) -> float:
@@ -23,6 +26,52 @@ def expected_maximum(mean_a: float, mean_b: float, variance: float) -> float:
     share = 0.5 * (1.0 + erf(alpha / sqrt(2.0)))
     density = exp(-0.5 * alpha * alpha) / sqrt(2.0 * pi)
     return mean_a * share + mean_b * (1.0 - share) + spread * density
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _heaviest(
+    cpu_ns: FloatArray,
+    held: npt.NDArray[np.bool_],
+    negligible_ns: float,
+    mean_ns: float,
+    wanted: int,
+    order: IntArray,
+    keys: FloatArray,
+) -> None:
+    """Write the ``wanted`` heaviest candidates, heaviest first and equal ones by id; there are as many.
+
+    What an expert takes is not foreseen by the processor, so that every branch on it costs: first a bar is
+    sought, without branches, that few more than are wanted exceed; only those are sorted. Around the mean of
+    all candidates the bar is found soonest. ``keys`` is room.
+    """
+    found = 0
+    for expert in range(cpu_ns.shape[0]):
+        key = cpu_ns[expert]
+        keys[found], order[found] = key, expert
+        found += 1 if (key > negligible_ns) & (not held[expert]) else 0
+    low, bar, high, above = negligible_ns, mean_ns, 2.0 * mean_ns, found
+    for _ in range(_TURNS):
+        if above <= wanted + (wanted >> 2) + 2:
+            break
+        count = 0
+        for rank in range(found):
+            count += 1 if keys[rank] > bar else 0
+        if count >= wanted:
+            low, above = bar, count
+        else:
+            high = bar
+        bar = 0.5 * (low + high)
+    kept = 0
+    for rank in range(found):
+        key = keys[rank]
+        keys[kept], order[kept] = key, order[rank]
+        kept += 1 if key > low else 0
+    for rank in range(1, kept):
+        key, expert, place = keys[rank], order[rank], rank
+        while place > 0 and keys[place - 1] < key:
+            keys[place], order[place] = keys[place - 1], order[place - 1]
+            place -= 1
+        keys[place], order[place] = key, expert
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -57,7 +106,7 @@ def fill_expected_table(
     negligible_ns
         Experts of less expected host time are no candidates.
     order
-        Receives the candidates, heaviest expected host time first.
+        Receives the candidates, heaviest expected host time first; what is behind them means nothing.
     table_ns, last_ns
         Receive the table as `prescope.formulation.reduction.fill_layer_table` does.
     """
@@ -84,22 +133,10 @@ def fill_expected_table(
         by_host = (slots * copy_ns + host) / (copy_ns + host / candidates)
         by_device = slots + (device + brought) / copy_ns
         most = min(candidates, int(max(by_host, by_device)) + 1)
-    found = 0
-    for expert in range(experts):
-        time_ns = cpu_ns[expert]
-        if held[expert] or time_ns <= negligible_ns:
-            continue
-        if found == most:
-            if most == 0 or time_ns <= cpu_ns[order[found - 1]]:
-                continue
-        else:
-            found += 1
-        place = found - 1
-        while place > 0 and cpu_ns[order[place - 1]] < time_ns:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = expert
-    for copies in range(found + 1):
+    if most > 0:
+        # The table's room serves for what is sorted.
+        _heaviest(cpu_ns, held, negligible_ns, host / candidates, most, order, table_ns.view(np.float64))
+    for copies in range(most + 1):
         last_ns[copies] = 0
         if copies > 0:
             expert = order[copies - 1]
@@ -111,4 +148,4 @@ def fill_expected_table(
                 odds = (1.0 - chance) / chance
                 variance -= (cpu_ns[expert] * cpu_ns[expert] - gpu_ns[expert] * gpu_ns[expert]) * odds
         table_ns[copies] = dense_ns + int(expected_maximum(host, device, spread * variance))
-    return found
+    return most

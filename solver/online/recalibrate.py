@@ -72,10 +72,13 @@ def learn(calibration: Calibration, layer: int, counts: IntArray) -> None:
     """Take in the true counts of a layer, int64 ``[E]``."""
     ring, rows, experts = calibration.said.shape
     place = layer % ring
+    # Out of the tuple once: taking an array out counts its references.
+    target, all_said = calibration.target, calibration.said
+    all_bands, all_sums = calibration.band, calibration.sums
     for row in range(rows):
-        if calibration.target[place, row] != layer:
+        if target[place, row] != layer:
             continue
-        said, bands, sums = calibration.said[place, row], calibration.band[place, row], calibration.sums[row]
+        said, bands, sums = all_said[place, row], all_bands[place, row], all_sums[row]
         for band in range(BANDS):
             for which in range(3):
                 sums[band, which] *= FADE
@@ -100,24 +103,32 @@ def recalibrate(
         stay the same.
     """
     ring, _, experts = calibration.said.shape
-    scales = np.empty(BANDS)
+    scales, factors = np.empty(BANDS), np.empty(experts)
+    target, all_said = calibration.target, calibration.said
+    all_bands, all_sums = calibration.band, calibration.sums
     for row in range(ahead):
-        place, sums = (layer + 1 + row) % ring, calibration.sums[row]
-        calibration.target[place, row] = layer + 1 + row
+        place, sums = (layer + 1 + row) % ring, all_sums[row]
+        target[place, row] = layer + 1 + row
         for band in range(BANDS):
             scales[band] = 1.0
             if sums[band, _EXPECTED] > 0.0:
                 doubt = DOUBT * sqrt(sums[band, _EXPECTED] / sums[band, _SEEN])
                 scales[band] = (sums[band, _NEEDED] + doubt) / (sums[band, _EXPECTED] + doubt)
-        said, bands = calibration.said[place, row], calibration.band[place, row]
+        said, bands = all_said[place, row], all_bands[place, row]
         chances, expected = probability[row], tokens[row]
+        # Loops without branches: the processor takes several experts at once.
         for expert in range(experts):
             said[expert] = chances[expert]
-            bands[expert] = int(min(sqrt(chances[expert]) * BANDS, BANDS - 1.0))
+            bands[expert] = np.int32(min(sqrt(chances[expert]) * BANDS, BANDS - 1.0))
+        most = 0.0
         for expert in range(experts):
             scale = scales[bands[expert]]
-            corrected = said[expert] * scale
-            if corrected > 1.0:
-                scale, corrected = 1.0 / said[expert], 1.0
-            chances[expert] = corrected
-            expected[expert] *= scale
+            factors[expert] = scale
+            chances[expert] *= scale
+            most = max(most, chances[expert])
+        if most > 1.0:
+            for expert in range(experts):
+                if chances[expert] > 1.0:
+                    chances[expert], factors[expert] = 1.0, 1.0 / said[expert]
+        for expert in range(experts):
+            expected[expert] *= factors[expert]

@@ -26,6 +26,7 @@ def split_costs(
     slots: int,
     host_computes: bool,
     every: bool,
+    spare_ns: int = _EVER,
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Earliest end of a layer for each number ``m`` of on-demand copies; times count from the gate.
 
@@ -51,6 +52,8 @@ def split_costs(
     every
         Whether also such numbers are wanted whose last copy would start when the layer could have ended
         with one copy less.
+    spare_ns
+        Copies that land as much after the earliest end so far are not looked at, unless ``every``.
 
     Returns
     -------
@@ -99,10 +102,11 @@ def split_costs(
         crossing[wait] = 0
     turns = np.empty(max(slots, 1), dtype=np.int64)
     copied = 0
+    least_end = _EVER
     for m in range(most + 1):
         arrival = link_free_ns + m * copy_ns
         if m > 0:
-            if not every and arrival - copy_ns >= end_ns[m - 1]:
+            if not every and (arrival - copy_ns >= end_ns[m - 1] or arrival - spare_ns >= least_end):
                 break
             copied = m
             gpu, cpu = missing_gpu_ns[m - 1], missing_cpu_ns[m - 1]
@@ -169,6 +173,8 @@ def split_costs(
                 break
             demote -= 1
         end_ns[m], waited[m], demoted[m], link_ns[m] = best_end, best_wait, best_demote, link
+        if link <= best_end < least_end:
+            least_end = best_end
     return end_ns[: copied + 1], waited[: copied + 1], demoted[: copied + 1], link_ns[: copied + 1]
 
 

@@ -59,6 +59,26 @@ def test_without_spread_a_table_is_the_larger_sum(experts, slots, copy_ns):
         assert value == pytest.approx(DENSE_NS + max(cpu[~held].sum() - cpu[brought].sum(), device), abs=1)
 
 
+@given(
+    seed=st.integers(0, 10**9),
+    slots=st.integers(0, 9),
+    levels=st.integers(1, 200),
+    copy_ns=st.integers(1, 9000),
+)
+def test_the_heaviest_of_many_come_in_order(seed, slots, levels, copy_ns):
+    # Few levels make many equals, and a few of a hundred times the rest a mean that says little.
+    random = np.random.default_rng(seed)
+    number = int(random.integers(1, 130))
+    cpu = random.integers(0, levels + 1, number) * np.where(random.random(number) < 0.05, 100.0, 1.0)
+    held = random.random(number) < random.choice([0.0, 0.3, 0.9])
+    order, _, _ = table(cpu, cpu / 9, np.full(number, 0.5), held, slots=slots, copy_ns=copy_ns)
+    wanted = [
+        expert for expert in np.argsort(-cpu, kind="stable").tolist() if not held[expert] and cpu[expert] > 1
+    ]
+    assert order == wanted[: len(order)]
+    assert len(order) > 0 or not wanted
+
+
 @given(experts=experts, spread=st.floats(0.01, 1))
 def test_spread_only_lengthens_and_certainty_has_none(experts, spread):
     chance, cpu, gpu, held = (np.array(column) for column in zip(*experts, strict=True))

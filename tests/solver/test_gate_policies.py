@@ -84,6 +84,36 @@ def test_every_split_is_the_best_of_all_choices(
         assert (end_ns[copies], link_ns[copies]) == play(int(waited[copies]), int(demoted[copies]))
 
 
+@given(
+    seed=st.integers(0, 10**9),
+    late=st.integers(0, 2),
+    link_free_ns=st.integers(0, 60),
+    slots=st.integers(1, 4),
+    spare_ns=st.integers(0, 60),
+)
+def test_copies_passed_over_are_no_better(seed, late, link_free_ns, slots, spare_ns):
+    random = np.random.default_rng(seed)
+
+    def drawn(number, most=20):
+        return random.integers(0, most + 1, number)
+
+    ready, missing = int(random.integers(0, 3)), int(random.integers(0, 9))
+    sides = (
+        drawn(ready), np.sort(drawn(ready)), np.sort(drawn(late)) + 1, drawn(late), drawn(late),
+        drawn(missing), -np.sort(-drawn(missing)),
+    )  # fmt: skip
+    rest = (int(random.integers(1, 20)), link_free_ns, int(random.integers(0, 20)), slots, True, False)
+    end_ns, *_, link_ns = split_costs(*sides, *rest)
+    short_ns = split_costs(*sides, *rest, spare_ns)[0]
+    assert short_ns.tolist() == end_ns[: len(short_ns)].tolist()
+    assert split_costs(*sides, *rest, 0)[0].min() == end_ns.min()
+    # Whatever leads are worth, if it is no more than what may be spared: less lead is worth no more.
+    worth = np.append(spare_ns, np.sort(random.integers(0, spare_ns + 1, 40))[::-1])
+    lead_ns = end_ns - link_ns
+    value = np.where(lead_ns < 0, spare_ns - lead_ns, worth[np.clip(lead_ns, 0, 40)])
+    assert (end_ns + value).argmin() == (end_ns + value)[: len(short_ns)].argmin()
+
+
 def forecast(cpu_ns, *, held=(), dense_ns=10, copy_ns=100):
     cpu = np.array(cpu_ns, dtype=np.float64)
     mask = np.zeros(cpu.shape, dtype=bool)

@@ -72,6 +72,45 @@ def test_any_forecast_stays_a_probability(seed):
     run(lambda real, counts: np.random.default_rng(seed).integers(0, 3, real.shape) / 2, layers=40, seed=seed)
 
 
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**6))
+def test_it_is_the_plain_reckoning(seed):
+    random = np.random.default_rng(seed)
+    sums = random.random((AHEAD, 16, 3)) * [300.0, 300.0, 1000.0] * (random.random((AHEAD, 16, 1)) < 0.9)
+    plain, said_of = sums.copy(), {}
+    calibration = new_calibration(AHEAD, EXPERTS, sums)
+    for layer in range(-1, 12):
+        if layer >= 0:
+            counts = random.integers(0, 3, EXPERTS) * (random.random(EXPERTS) < 0.5)
+            learn(calibration, layer, counts)
+            for row in range(AHEAD):
+                if (layer, row) in said_of:
+                    said, bands = said_of.pop((layer, row))
+                    plain[row] *= 0.998
+                    for expert, band in enumerate(bands):
+                        plain[row, band] += said[expert], counts[expert] > 0, 1.0
+            assert (sums == plain).all()
+        # Now and then nothing is known of the layers farther ahead.
+        ahead = int(random.integers(0, AHEAD + 1))
+        chance = random.choice([0.0, 1.0, 0.25, 0.3, 0.97], (AHEAD, EXPERTS))
+        chance *= random.random((AHEAD, 1)) ** 0.1
+        tokens = chance * random.uniform(1, 5, chance.shape)
+        made, costs = chance.copy(), tokens.copy()
+        recalibrate(calibration, layer, made, costs, ahead)
+        assert (made[ahead:] == chance[ahead:]).all()
+        assert (costs[ahead:] == tokens[ahead:]).all()
+        for row in range(ahead):
+            bands = np.minimum(np.sqrt(chance[row]) * 16, 15).astype(int)
+            said_of[layer + 1 + row, row] = chance[row], bands
+            expected, needed, seen = plain[row].T
+            with np.errstate(divide="ignore", invalid="ignore"):
+                doubt = 100.0 * np.sqrt(expected / seen)
+                scale = np.where(expected > 0, (needed + doubt) / (expected + doubt), 1.0)[bands]
+            sure = chance[row] * scale > 1.0
+            assert (made[row] == np.where(sure, 1.0, chance[row] * scale)).all()
+            assert np.allclose(costs[row], tokens[row] * np.where(sure, 1 / np.fmax(chance[row], 0.1), scale))
+
+
 def test_no_forecast_is_nothing():
     calibration = new_calibration(0, EXPERTS, new_sums(0))
     learn(calibration, 0, np.ones(EXPERTS, dtype=np.int64))
