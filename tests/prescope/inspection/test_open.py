@@ -175,6 +175,16 @@ def test_the_link_of_a_step_is_busy_with_what_the_step_before_left(waste: Waste,
     assert sum(step.schedule.makespan_ns for step in view.steps) == view.facts["planned_ns"]
 
 
+def test_routing_says_how_much_goes_to_the_most_popular(kinds: dict[ViewKind, Path]) -> None:
+    view = opened(kinds, ViewKind.ROUTING)
+    experts = view.maps[0].values.shape[1]
+    for row, shares in zip(view.tables[0].rows, view.maps[0].values, strict=True):
+        falling = np.sort(shares)[::-1] / shares.sum()
+        assert row[1] == pytest.approx(falling[0])
+        assert row[2] == pytest.approx(falling[: experts // 4].sum())
+        assert row[3] == pytest.approx(falling[: experts // 2].sum())
+
+
 def test_a_horizon_says_how_much_of_a_step_was_needed_in_the_one_before(waste: Waste, tmp_path: Path) -> None:
     first = waste[0].demand
     second = replace(first, counts=np.array([[1, 1, 0], [0, 1, 0]]), batch_tokens=2)

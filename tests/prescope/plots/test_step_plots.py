@@ -1,6 +1,7 @@
 """Pictures of steps show the numbers of the model behind them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,6 +62,17 @@ def test_step_times(view: View, ax: Axes) -> None:
     assert np.allclose(drawn, [step.schedule.makespan_ns / 1e6 for step in view.steps])
 
 
+def test_a_fall_begins_where_the_one_before_ended(view: View, ax: Axes) -> None:
+    step = view.steps[1]
+    slow = replace(step.schedule, makespan_ns=step.schedule.makespan_ns + 5_000_000)
+    plots.draw_waterfall(replace(step, schedules={"planned": step.schedule, "executed": slow}), ax=ax)
+    *parts, total = ax.patches
+    assert len(parts) > 1
+    ends = [0.0, *(bar.get_x() + bar.get_width() for bar in parts)]
+    assert np.allclose([bar.get_x() for bar in parts], ends[:-1]) and total.get_x() == 0
+    assert np.isclose(ends[-1], total.get_width())
+
+
 def test_waterfall_bars_add_up(view: View, ax: Axes) -> None:
     step = view.steps[1]
     plots.draw_waterfall(step, ax=ax)
@@ -87,7 +99,8 @@ def test_utilisation_is_a_percentage(view: View, ax: Axes) -> None:
 def test_every_counter_can_be_drawn(view: View, ax: Axes) -> None:
     for counter in counters(view.steps[0]):
         plots.draw_counter(view.steps[0], counter.name, ax=ax)
-        assert max(ax.get_lines()[-1].get_ydata()) == max(counter.values, default=0)
+        drawn = ax.get_lines()[-1].get_ydata()
+        assert max(drawn) == max(counter.values, default=0) and drawn[0] == 0
 
 
 def test_demand(view: View, ax: Axes) -> None:
