@@ -182,6 +182,10 @@ def test_a_row_that_may_still_be_written_never_becomes_a_residents():
     assert run.builder.residents() == before
     assert lost not in {row for row, _, _ in run.builder.resident_rows()}
     assert backend.slots.state(lost) is SlotState.ZOMBIE
+    # Once more, before any step: nothing is left to be read.
+    run.builder.abort_step()
+    assert recover(run.builder, [(backend, arena)]) == 0
+    assert run.builder.residents() == before
     backend.close()
 
 
