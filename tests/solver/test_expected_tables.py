@@ -90,6 +90,22 @@ def test_spread_only_lengthens_and_certainty_has_none(experts, spread):
     assert table(cpu, gpu, sure, held, spread=spread) == table(cpu, gpu, sure, held)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_brought_brings_its_variance_along(seed):
+    random = np.random.default_rng(seed)
+    chance, held = random.uniform(0.05, 1.0, 30), random.random(30) < 0.4
+    cpu, gpu = chance * random.uniform(500, 1500, 30), chance * random.uniform(300, 900, 30)
+    order, table_ns, _ = table(cpu, gpu, chance, held, slots=9, copy_ns=1, spread=0.7)
+    there = held.copy()
+    for copies, value in enumerate(table_ns):
+        there[order[:copies]] = True
+        times = np.where(there, gpu, cpu)
+        spread = 0.7 * (times**2 * (1 - chance) / chance).sum()
+        mean = expected_maximum(cpu[~there].sum(), gpu[there].sum(), spread)
+        assert value == pytest.approx(DENSE_NS + mean, abs=1)
+    assert len(order) == (~held).sum()
+
+
 def test_the_expected_maximum_is_that_of_drawn_layers():
     random = np.random.default_rng(0)
     chance = random.uniform(0.2, 0.8, 40)
@@ -108,3 +124,5 @@ def test_the_maximum_of_normal_variables_by_hand():
     assert expected_maximum(5.0, 5.0, 4.0) == pytest.approx(5 + 2 / np.sqrt(2 * np.pi))
     assert expected_maximum(100.0, 5.0, 4.0) == 100.0
     assert expected_maximum(3.0, 7.0, 0.0) == 7.0
+    # Two deviations apart the smaller one still counts: 2 * Phi(2) + phi(2).
+    assert expected_maximum(4.0, 0.0, 4.0) == pytest.approx(2 * (2 * 0.977250 + 0.053991), abs=1e-5)
