@@ -1,6 +1,6 @@
 """What more memory, a faster link, a faster processor, a larger batch or a better predictor would bring."""
 
-from prescope.whatif.anchor import matching_overhead_ns
+from prescope.whatif.anchor import matching_overhead_ns, matching_pace
 from prescope.whatif.as_run import Pace, costs_at_pace, pace_of
 from prescope.whatif.batches import Material, draw_counts, material
 from prescope.whatif.forecast import degraded
@@ -36,6 +36,7 @@ __all__ = [
     "machine_as_run",
     "machine_of",
     "matching_overhead_ns",
+    "matching_pace",
     "material",
     "outcome_of",
     "pace_of",

@@ -1,4 +1,4 @@
-"""The overhead with which the simulation of the machine as it is comes to what was measured on it."""
+"""The overhead or the speed of copies with which the simulation of a machine comes to what was measured."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from prescope.formulation.checks import require_finite
 # Each round leaves at most the share of the overhead that copies hide.
 _ROUNDS = 20
 _CLOSE = 1e-4
+_LEAST_PACE = 0.25
+_HALVINGS = 18
 
 
 def matching_overhead_ns(step_ns: Callable[[int], float], measured_ns: float, *, layers: int) -> int:
@@ -50,3 +52,39 @@ def matching_overhead_ns(step_ns: Callable[[int], float], measured_ns: float, *,
         overhead_ns = following_ns
     assert nearest is not None
     return nearest[1]
+
+
+def matching_pace(step_ns: Callable[[float], float], measured_ns: float) -> float:
+    """By what copies must be stretched for a step to take as long as it was measured to.
+
+    What copies wait for beside the link (a core for their bookkeeping, other copies' pieces) shows in no
+    duration of theirs; it is taken as a slower link.
+
+    Parameters
+    ----------
+    step_ns
+        The simulated mean step with copies stretched so, see `prescope.whatif.costs_at_pace`.
+    measured_ns
+        Mean step as measured.
+
+    Returns
+    -------
+    float
+        From a quarter to four; the nearer end where neither suffices.
+
+    Raises
+    ------
+    ValueError
+        When the measurement is not a positive number.
+    """
+    require_finite("measured_ns", measured_ns, 0.0)
+    if measured_ns == 0:
+        raise ValueError("expected measured_ns above 0, got 0")
+    low, high = _LEAST_PACE, 1 / _LEAST_PACE
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if step_ns(middle) < measured_ns:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2

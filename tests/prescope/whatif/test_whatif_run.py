@@ -27,6 +27,7 @@ from prescope.whatif import (
     draw_counts,
     machine_of,
     matching_overhead_ns,
+    matching_pace,
     material,
     run_whatif,
     simulate,
@@ -286,3 +287,16 @@ def test_overhead_of_which_copies_hide_a_part(hidden: float) -> None:
     assert matching_overhead_ns(step_ns, 0.9e9, layers=10) == 0
     with pytest.raises(ValueError, match="above 0"):
         matching_overhead_ns(step_ns, 0.0, layers=10)
+
+
+@pytest.mark.parametrize("pace", [0.3, 1.0, 2.7])
+def test_pace_with_which_copies_explain_a_step(pace: float) -> None:
+    def step_ns(copy: float) -> float:
+        return max(6e8, 1e9 * copy) + 2e8
+
+    found = matching_pace(step_ns, step_ns(pace))
+    assert step_ns(found) == pytest.approx(step_ns(pace), rel=1e-4)
+    assert matching_pace(step_ns, 1e12) == pytest.approx(4.0, rel=1e-4)
+    assert matching_pace(step_ns, 1.0) == pytest.approx(0.25, rel=1e-4)
+    with pytest.raises(ValueError, match="above 0"):
+        matching_pace(step_ns, 0.0)
