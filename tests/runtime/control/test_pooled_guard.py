@@ -1,4 +1,4 @@
-"""The guard of reads ahead: off when the predictor is wrong, on again when it is right, and never in between."""
+"""Guard of reads ahead: off when the predictor is wrong, on when it is right again, never in between."""
 
 import numpy as np
 import pytest
