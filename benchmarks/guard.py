@@ -34,7 +34,7 @@ from prescope.formulation.demand import FloatArray
 from prescope.instances import choose_residents, popularity
 from prescope.runtime.control.rollout import roll_out, site_of
 from prescope.solver.online.expected import GUARD, ExpectedPolicy
-from prescope.solver.online.kernel import PolicyCode
+from prescope.solver.online.gate_arrays import PolicyCode
 
 TURNING = "broken, then good"
 KINDS = ("good", "wrong", "late", "shifted", "uniform", "over-confident", "under-confident", TURNING)

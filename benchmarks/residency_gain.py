@@ -39,7 +39,7 @@ from prescope.runtime.control.guarded_gate import run_gate
 from prescope.runtime.control.rollout import Rollout, site_of
 from prescope.runtime.control.step_state import LAYER_END, Site, StepState, new_state
 from prescope.solver.online import ExpectedPolicy
-from prescope.solver.online.kernel import PolicyCode
+from prescope.solver.online.gate_arrays import PolicyCode
 from prescope.solver.residency import (
     Learned,
     MovingAverage,

@@ -37,7 +37,7 @@ from prescope.runtime.control.rollout import roll_out, site_of
 from prescope.runtime.control.twin import rounded_counts
 from prescope.solver import Limits, get_method
 from prescope.solver.online.expected import GUARD, LAYERS_AHEAD, ExpectedPolicy
-from prescope.solver.online.kernel import PolicyCode
+from prescope.solver.online.gate_arrays import PolicyCode
 
 HERE = Path(__file__).parent
 TRACE = HERE.parents[1] / "shared" / "traces" / "gptoss_20b.npz"

@@ -35,7 +35,7 @@ from prescope.runtime.control.rollout import roll_out, site_of
 from prescope.solver import Limits, get_method
 from prescope.solver.online import make_gate_policy, policy_code
 from prescope.solver.online.expected import ExpectedPolicy
-from prescope.solver.online.kernel import PolicyCode
+from prescope.solver.online.gate_arrays import PolicyCode
 
 CASES = {"coarse": (1, 4, 16), "full": (64, 256)}
 SIZE_MB = {"coarse": 352.0, "full": 13.2}

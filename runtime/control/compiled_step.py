@@ -12,7 +12,8 @@ import numpy as np
 from prescope.formulation.demand import IntArray
 from prescope.runtime.control.expected_costs import fill_expected_costs, fill_held
 from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, LINK, NEVER, Site, StepState
-from prescope.solver.online.kernel import Coming, Gate, PolicyCode, decide
+from prescope.solver.online.gate_arrays import Coming, Gate, PolicyCode
+from prescope.solver.online.kernel import decide
 from prescope.solver.online.overlap import worth_overlap
 
 _HELD = -1

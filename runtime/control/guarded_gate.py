@@ -12,8 +12,9 @@ import numba
 from prescope.formulation.demand import IntArray
 from prescope.runtime.control.compiled_step import advance
 from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, Shadow, Site, StepState
+from prescope.solver.online.gate_arrays import PolicyCode
 from prescope.solver.online.guard import RESTING, weigh
-from prescope.solver.online.kernel import PolicyCode, least_end
+from prescope.solver.online.least_end import least_end
 from prescope.solver.online.recalibrate import learn, recalibrate
 
 

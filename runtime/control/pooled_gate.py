@@ -12,7 +12,8 @@ from prescope.formulation.demand import FloatArray, IntArray
 from prescope.runtime.control.pooled_guard import note_displaced, settle
 from prescope.runtime.control.pooled_site import PoolSite, PoolState
 from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, LINK, NEVER, BoolArray
-from prescope.solver.online.kernel import Coming, Gate, PolicyCode, decide
+from prescope.solver.online.gate_arrays import Coming, Gate, PolicyCode
+from prescope.solver.online.kernel import decide
 from prescope.solver.online.reads import plan_reads
 
 _NOT_RUN = -1

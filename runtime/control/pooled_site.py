@@ -9,7 +9,7 @@ import numpy as np
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.runtime.control.pool import RowPool
 from prescope.runtime.control.step_state import NEVER, BoolArray
-from prescope.solver.online.kernel import Answer, new_answer
+from prescope.solver.online.gate_arrays import Answer, new_answer
 
 
 class PoolSite(NamedTuple):

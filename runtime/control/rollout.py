@@ -13,8 +13,8 @@ from prescope.formulation.demand import FloatArray, IntArray
 from prescope.runtime.control.guarded_gate import run_gate
 from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, Site, StepState, new_state
 from prescope.runtime.control.twin import predicted_of
+from prescope.solver.online.gate_arrays import PolicyCode
 from prescope.solver.online.guard import GuardMemory
-from prescope.solver.online.kernel import PolicyCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ from numba.experimental import structref
 from prescope.formulation.demand import IntArray
 from prescope.runtime.control.guarded_gate import run_gate
 from prescope.runtime.control.step_state import LAYER_END, NEVER, Site, StepState
-from prescope.solver.online.kernel import PolicyCode
+from prescope.solver.online.gate_arrays import PolicyCode
 
 
 @structref.register

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prescope.formulation.demand import FloatArray, IntArray
+from prescope.solver.online.gate_arrays import Answer, Coming, new_answer
 from prescope.solver.online.guard import GuardMemory
-from prescope.solver.online.kernel import Answer, Coming, new_answer
 from prescope.solver.online.recalibrate import Calibration, new_calibration
 
 BoolArray = npt.NDArray[np.bool_]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from prescope.formulation.demand import IntArray
+from prescope.solver.online.gate_arrays import Coming, Gate, PolicyCode, new_answer
 from prescope.solver.online.guard import GuardMemory
-from prescope.solver.online.kernel import Coming, Gate, PolicyCode, decide, new_answer
+from prescope.solver.online.kernel import decide
 from prescope.solver.online.state import GateDecision, GateState, LayerForecast
 
 LAYERS_AHEAD = 12

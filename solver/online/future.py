@@ -10,10 +10,8 @@ import numpy as np
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.formulation.reduction import fill_layer_table
 from prescope.solver.lead_dp import follow, lead_dp, value_at
+from prescope.solver.online.outlook_tables import NEGLIGIBLE_NS
 from prescope.solver.online.state import GateState, LayerForecast
-
-# Experts that are almost surely idle: their copies would only push out others.
-_NEGLIGIBLE_NS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -141,6 +139,6 @@ def _best_split(end_ns: IntArray, link_ns: IntArray, value: FloatArray, step_ns:
 
 
 def _worth_copying(forecast: LayerForecast) -> IntArray:
-    candidates = np.flatnonzero(~forecast.held & (forecast.cpu_ns > _NEGLIGIBLE_NS))
+    candidates = np.flatnonzero(~forecast.held & (forecast.cpu_ns > NEGLIGIBLE_NS))
     ordered: IntArray = candidates[np.argsort(-forecast.cpu_ns[candidates], kind="stable")]
     return ordered

@@ -10,6 +10,9 @@ import numpy.typing as npt
 
 from prescope.formulation.demand import FloatArray, IntArray
 
+NEGLIGIBLE_NS = 1.0
+"""Expected host time below which a copy would only push out others."""
+
 _TURNS = 8
 """Most halvings in search of the bar."""
 

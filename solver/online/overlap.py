@@ -13,7 +13,7 @@ import numba
 
 from prescope.formulation.demand import FloatArray
 from prescope.solver.lead_dp import value_at
-from prescope.solver.online.kernel import BoolArray
+from prescope.solver.online.gate_arrays import BoolArray
 
 # More missing experts than this are taken as their mean; fewer as a Poisson variable.
 _MANY = 12.0

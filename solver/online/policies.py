@@ -10,7 +10,7 @@ import numpy as np
 from prescope.formulation.demand import IntArray
 from prescope.solver.online.expected import GUARD, ExpectedPolicy
 from prescope.solver.online.future import Outlook
-from prescope.solver.online.kernel import PolicyCode
+from prescope.solver.online.gate_arrays import PolicyCode
 from prescope.solver.online.split import split_costs
 from prescope.solver.online.state import GateDecision, GateState
 

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from prescope.solver.lead_dp import follow, lead_dp
 from prescope.solver.online import ExpectedPolicy, GateState, LayerForecast, SplitPolicy
 from prescope.solver.online.future import Outlook
-from prescope.solver.online.kernel import NEGLIGIBLE_NS
 from prescope.solver.online.link_value import fill_lead_values, follow_lead
-from prescope.solver.online.outlook_tables import expected_maximum
+from prescope.solver.online.outlook_tables import NEGLIGIBLE_NS, expected_maximum
 
 
 def drawn_layers(random, layers, *, coarse):
