@@ -9,7 +9,7 @@ import numpy as np
 
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.solver.residency.learned import STATIC_FROM_TOKENS
-from prescope.solver.residency.outlook_model import DECAYS, OutlookSums
+from prescope.solver.residency.outlook_model import DECAYS, NEIGHBOUR, OutlookSums, distances_to
 from prescope.solver.residency.outlook_prior import average_prior
 from prescope.solver.residency.refit import Refit
 
@@ -55,14 +55,14 @@ class GateLearned:
         self._chosen = self._start.sum(axis=1)
         layers, experts = self._start.shape
         known = average_prior(layers, experts) if sums is None else sums
-        if known.settings.neighbours:
-            # At a gate, the layers beside it are a step apart from each other.
-            raise ValueError(f"expected a model without neighbours, got {known.settings.neighbours}")
         self._static_from = STATIC_FROM_TOKENS if sums is None and static_from is None else static_from
         self._fixed_ns, self._per_token_ns = fixed_ns, per_token_ns
         # [layers, decays, experts]: one layer's inputs lie together.
         self._inputs = np.repeat(self._start[:, None], len(DECAYS), axis=1)
-        self._rows = self._all_rows()
+        self._beside = np.array(distances_to(known.settings.neighbours), dtype=np.int64)
+        # What is known of each layer at its gate, and what was at the one before.
+        self._known = np.stack([self._row(layer) for layer in range(layers)])
+        self._rows = self._known.copy()
         self._use = self._start.copy()
         self._seen, self._single = 0, True
         self._model = known.solve()
@@ -84,6 +84,7 @@ class GateLearned:
         self._use[layer] = counts * (self._chosen[layer] / total)
         for decay, average in zip(DECAYS, self._inputs[layer], strict=True):
             average += (1.0 - (1.0 - decay) ** steps) * (self._use[layer] - average)
+        self._known[layer] = self._row(layer)
         self._seen += 1
         self._single &= steps == 1.0
 
@@ -91,8 +92,7 @@ class GateLearned:
         """See `GateRule.scores`."""
         if self._static_from is not None and tokens >= self._static_from:
             return None
-        weights = self._model[layer]
-        use = np.clip(self._inputs[layer].reshape(-1) @ weights[:-1] + weights[-1], 0.0, 1.0)
+        use = np.clip(self._known[layer] @ self._model[layer], 0.0, 1.0)
         needed = 1.0 - (1.0 - use) ** tokens
         worth: FloatArray = self._fixed_ns * needed + self._per_token_ns * tokens * use
         return worth
@@ -102,7 +102,7 @@ class GateLearned:
         if self._seen == self._start.shape[0] and self._single:
             self._count(self._rows, self._use.copy())
         self._seen, self._single = 0, True
-        self._rows = self._all_rows()
+        self._rows = self._known.copy()
         self._model = self._refit.latest(self._model)
 
     def close(self) -> None:
@@ -111,9 +111,10 @@ class GateLearned:
             self._pool.shutdown()
             self._pool = None
 
-    def _all_rows(self) -> FloatArray:
-        layers = self._start.shape[0]
-        return np.concatenate([self._inputs.reshape(layers, -1), np.ones((layers, 1))], axis=1)
+    def _row(self, layer: int) -> FloatArray:
+        """Inputs of a layer's model at its gate; layers behind it have not spoken yet in this step."""
+        beside = self._inputs[(layer + self._beside) % self._start.shape[0], NEIGHBOUR]
+        return np.concatenate([self._inputs[layer].ravel(), beside.ravel(), (1.0,)])
 
     def _count(self, rows: FloatArray, use: FloatArray) -> None:
         if self._pool is None:

@@ -14,8 +14,13 @@ from prescope.formulation.demand import FloatArray, IntArray
 DECAYS = (1.0, 0.5, 0.2, 0.05)
 """Weights of the newest step in the inputs: the last step itself, and moving averages."""
 
-_NEIGHBOURS = 1
+NEIGHBOUR = 1
 """Place in `DECAYS` of the average by which neighbouring layers are looked at."""
+
+
+def distances_to(neighbours: int) -> tuple[int, ...]:
+    """How far the neighbouring layers are, in the order of their inputs."""
+    return (*range(-neighbours, 0), *range(1, neighbours + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +36,9 @@ class OutlookSettings:
     penalty
         Ridge penalty per unit of summed weight; the constant input has none.
     neighbours
-        Layers on either side of an expert's own that are looked at too, by one moving average each; the first
-        layer is taken as the one after the last. The model grows by twice as many experts.
+        Layers on either side of an expert's own that are looked at too, by one moving average each, as it is
+        known at the layer's gate: that of a layer behind it is of the step before. The first layer is taken
+        as the one after the last. The model grows by twice as many experts.
     """
 
     discount: float = 0.8
@@ -66,17 +72,25 @@ class Inputs:
     """
 
     def __init__(self, start: FloatArray, neighbours: int = 0) -> None:
-        self._distances = [*range(-neighbours, 0), *range(1, neighbours + 1)]
+        layers = np.arange(start.shape[0])
+        self._beside = [(layers + distance) % layers.size for distance in distances_to(neighbours)]
+        self._layers = layers
         self._averages = np.repeat(np.asarray(start, dtype=np.float64)[None], len(DECAYS), axis=0)
+        self._before = self._averages[NEIGHBOUR].copy()
 
     def observe(self, use: FloatArray) -> None:
         """A step is over; ``use`` is the share of its tokens that chose each expert, as `use_of` gives it."""
+        self._before = self._averages[NEIGHBOUR].copy()
         for average, decay in zip(self._averages, DECAYS, strict=True):
             average += decay * (use - average)
 
     def rows(self) -> FloatArray:
         """One row per layer, the last column being 1: float64 ``[layers, width]`` as of `OutlookSettings`."""
-        beside = [np.roll(self._averages[_NEIGHBOURS], -distance, axis=0) for distance in self._distances]
+        beside = [
+            # At a layer's gate, the layers behind it have not spoken yet in this step.
+            np.where((others <= self._layers)[:, None], self._averages[NEIGHBOUR, others], self._before[others])
+            for others in self._beside
+        ]
         ones = np.ones((self._averages.shape[1], 1))
         return np.concatenate([*self._averages, *beside, ones], axis=1)
 

@@ -14,9 +14,11 @@ from prescope.solver.residency import (
     Learned,
     LeastRecentlyUsed,
     MovingAverage,
+    OutlookSettings,
     StepwiseRule,
     fit_outlook,
 )
+from prescope.solver.residency.refit import Refit
 
 LAYERS, EXPERTS, TOP_K = 2, 6, 2
 COSTS = {"fixed_ns": 7.0, "per_token_ns": 3.0}
@@ -72,17 +74,27 @@ def test_a_prompt_counts_as_the_steps_that_its_tokens_would_have_taken():
     assert np.allclose(scores(at_once), scores(one_by_one))
 
 
-@settings(deadline=None, max_examples=10)
-@given(st.integers(0, 10**6), st.integers(1, 6))
-def test_a_fitted_model_is_asked_as_the_step_wise_rule_asks_it(seed, tokens):
-    start = start_of(seed)
-    sums = fit_outlook([steps_of(seed, 40), steps_of(seed + 1, 40)], start)
-    gates = GateLearned(start, sums, every=10**6, background=False, **COSTS)
-    whole = Learned(start, sums, **COSTS)
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(0, 3), st.sampled_from([2, 10**6]))
+def test_a_fitted_model_is_asked_at_a_gate_as_the_step_wise_rule_asks_it(seed, tokens, neighbours, every):
+    start, looks = start_of(seed), OutlookSettings(ahead=3, neighbours=neighbours)
+    sums = fit_outlook([steps_of(seed, 40), steps_of(seed + 1, 40)], start, looks)
+    gates = GateLearned(start, sums, every=every, background=False, **COSTS)
+    whole = Learned(start, sums, refit=Refit(sums, every=every, background=False), **COSTS)
     for counts in steps_of(seed + 2, 8, tokens):
-        tell(gates, counts)
+        said = []
+        for layer, row in enumerate(counts):
+            gates.observe(layer, row)
+            said.append(gates.scores(layer, tokens))
+        # Fitted anew between two steps, so it is the step before's model that speaks at the gates.
+        model = whole._model
         whole.observe(counts)
+        newest, whole._model = whole._model, model
+        assert np.allclose(said, whole.scores())
+        whole._model = newest
+        gates.end_step()
         assert np.allclose(scores(gates, tokens), whole.scores())
+    assert gates.fits == (0 if every > 8 else 4)
 
 
 def test_without_a_model_it_begins_as_a_moving_average_and_then_learns():

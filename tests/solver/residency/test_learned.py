@@ -127,18 +127,38 @@ def test_wrong_settings_are_refused(changes, message):
         OutlookSettings(**changes)
 
 
-def test_neighbours_are_averages_of_the_layers_beside():
-    alone, beside = Inputs(START), Inputs(START, neighbours=1)
+def test_neighbours_are_averages_of_the_layers_beside_as_known_at_the_gate():
+    start = np.full((4, EXPERTS), 2 / EXPERTS)
+    alone, beside = Inputs(start), Inputs(start, neighbours=1)
+    halves = []
     for step in range(3):
-        use = np.random.default_rng(step).random(START.shape)
+        use = np.random.default_rng(step).random(start.shape)
         alone.observe(use)
         beside.observe(use)
-    own, rows = alone.rows(), beside.rows()
-    assert rows.shape == (LAYERS, OutlookSettings(neighbours=1).width(EXPERTS))
+        halves.append(alone.rows()[:, EXPERTS : 2 * EXPERTS])
+    own, rows, (older, now) = alone.rows(), beside.rows(), halves[-2:]
+    assert rows.shape == (4, OutlookSettings(neighbours=1).width(EXPERTS))
     assert (rows[:, : own.shape[1] - 1] == own[:, :-1]).all() and (rows[:, -1] == 1).all()
-    half = own[:, EXPERTS : 2 * EXPERTS]
     before, after = np.split(rows[:, own.shape[1] - 1 : -1], 2, axis=1)
-    assert (before == np.roll(half, 1, axis=0)).all() and (after == np.roll(half, -1, axis=0)).all()
+    # Layer 0 comes after the last one, which spoke a step ago; to the last one it has spoken already.
+    assert (before == np.stack([older[3], now[0], now[1], now[2]])).all()
+    assert (after == np.stack([older[1], older[2], older[3], now[0]])).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 4), st.integers(0, 7))
+def test_no_layer_looks_at_gates_that_have_not_spoken(seed, layer, neighbours):
+    random = np.random.default_rng(seed)
+    start, steps = random.random((5, 3)), random.random((3, 5, 3))
+    other = steps.copy()
+    other[-1, layer + 1 :] = random.random((4 - layer, 3))
+    rows = []
+    for uses in (steps, other):
+        inputs = Inputs(start, neighbours)
+        for use in uses:
+            inputs.observe(use)
+        rows.append(inputs.rows()[: layer + 1])
+    assert (rows[0] == rows[1]).all()
 
 
 def test_neighbours_tell_what_a_layer_alone_cannot():
