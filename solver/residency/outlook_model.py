@@ -86,9 +86,10 @@ class Inputs:
 
     def rows(self) -> FloatArray:
         """One row per layer, the last column being 1: float64 ``[layers, width]`` as of `OutlookSettings`."""
+        now = self._averages[NEIGHBOUR]
         beside = [
             # At a layer's gate, the layers behind it have not spoken yet in this step.
-            np.where((others <= self._layers)[:, None], self._averages[NEIGHBOUR, others], self._before[others])
+            np.where((others <= self._layers)[:, None], now[others], self._before[others])
             for others in self._beside
         ]
         ones = np.ones((self._averages.shape[1], 1))
