@@ -16,7 +16,6 @@ from prescope.runtime import (
     OpKind,
     SlotState,
     SlotStateError,
-    backends,
     execute,
     open_backend,
     preamble,
@@ -27,11 +26,6 @@ from prescope.runtime.backends.delays import Delay, swarm_speeds
 from prescope.runtime.backends.disk import DiskOptions
 from prescope.runtime.backends.sim import SimOptions
 from prescope.runtime.happens_before import hazards
-
-
-@pytest.fixture(params=backends())
-def name(request):
-    return request.param
 
 
 def options(name, seed=0):

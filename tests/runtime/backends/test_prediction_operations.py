@@ -6,16 +6,11 @@ import pytest
 from runtime_cases import feasible_cases, opened
 
 from prescope.formulation import TaskKind, evaluate
-from prescope.runtime import ExecutionError, ProgramBuilder, Stepper, backends, run_plan
+from prescope.runtime import ExecutionError, ProgramBuilder, Stepper, run_plan
 from prescope.runtime.backends.cpu import CpuOptions
 from prescope.runtime.program import OpKind
 
 OPTIONS = {"sim": None, "cpu": CpuOptions(dilation=1.0, drain_s=0.5), "disk": None}
-
-
-@pytest.fixture(params=backends())
-def name(request):
-    return request.param
 
 
 def step(instance, backend, predict):
