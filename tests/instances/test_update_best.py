@@ -1,29 +1,19 @@
 """A better plan takes the best one's place; anything else is refused and changes nothing."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from stored_instance import HOST, INSTANCE, store_instance
 
 from prescope.formulation import InfeasiblePlanError, LayerPlan, Plan, PlanInfo, makespan_ns
 from prescope.instances import (
-    Bounds,
-    InstanceFile,
-    LibraryEntry,
-    Provenance,
     list_library,
     load_library_instance,
     load_library_plan,
-    synthetic_instance,
     update_best,
     verify_library,
     write_index,
-    write_instance,
-    write_plan,
 )
-
-INSTANCE = synthetic_instance("mixtral-8x7b", "lab", 1, 0, name="one")
-HOST = Plan(layers=tuple(LayerPlan(cpu=tuple(row.nonzero()[0].tolist())) for row in INSTANCE.demand.counts))
 
 
 def better() -> Plan:
@@ -37,29 +27,7 @@ def better() -> Plan:
 
 
 def library(root: Path, lower_bound_ns: int) -> Path:
-    (root / "set").mkdir()
-    cost_ns = makespan_ns(INSTANCE, HOST)
-    info = PlanInfo(method="cpu-only", makespan_ns=cost_ns)
-    bounds = Bounds(lower_bound_ns=lower_bound_ns, lower_bound_by="test")
-    file = InstanceFile(instance=INSTANCE, provenance=Provenance(source="test"), bounds=bounds)
-    entry = LibraryEntry(
-        name="one",
-        set="set",
-        path="set/one.json.gz",
-        layers=32,
-        experts=8,
-        tokens=1,
-        slots=INSTANCE.slots,
-        optimum_ns=None,
-        optimum_by=None,
-        lower_bound_ns=lower_bound_ns,
-        lower_bound_by="test",
-        best_ns=cost_ns,
-        best_by="cpu-only",
-        sha256=write_instance(root / "set" / "one.json.gz", file),
-        plan_sha256=write_plan(root / "set" / "one.plan.json.gz", replace(HOST, info=info), INSTANCE),
-    )
-    write_index(root, [entry])
+    write_index(root, [store_instance(root, "set", INSTANCE, HOST, lower_bound_ns=lower_bound_ns)])
     return root
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from bench_cases import cases, foretold, instance, plan_of
 from json_contract import BenchRun
+from stored_instance import store_instance
 
 from prescope.bench import BenchSettings, find_cases, read_rows, run_bench, update_library
 from prescope.bench.row_file import rewrite_rows
@@ -15,16 +16,13 @@ from prescope.bench.sweep import PLANS
 from prescope.formulation import Instance
 from prescope.instances import (
     Bounds,
-    InstanceFile,
     LibraryEntry,
-    Provenance,
     list_library,
     load_library_instance,
     load_library_plan,
     verify_library,
     write_index,
     write_instance,
-    write_plan,
 )
 from prescope.solver import lower_bound
 
@@ -43,32 +41,8 @@ def library(tmp_path: Path) -> Path:
 
 
 def add(root: Path, known: Instance) -> LibraryEntry:
-    (root / "small").mkdir(parents=True, exist_ok=True)
-    bound_ns = lower_bound(known)
-    file = InstanceFile(
-        instance=known,
-        provenance=Provenance(source="test"),
-        bounds=Bounds(lower_bound_ns=bound_ns, lower_bound_by="test"),
-    )
-    path = f"small/{known.name}.json.gz"
     plan = plan_of(known, "on-demand")
-    return LibraryEntry(
-        name=known.name,
-        set="small",
-        path=path,
-        layers=known.layers,
-        experts=known.experts,
-        tokens=known.demand.batch_tokens,
-        slots=known.slots,
-        optimum_ns=None,
-        optimum_by=None,
-        lower_bound_ns=bound_ns,
-        lower_bound_by="test",
-        best_ns=plan.info.makespan_ns,
-        best_by="on-demand",
-        sha256=write_instance(root / path, file),
-        plan_sha256=write_plan(root / path.replace(".json.gz", ".plan.json.gz"), plan, known),
-    )
+    return store_instance(root, "small", known, plan, lower_bound_ns=lower_bound(known))
 
 
 def test_the_shortest_plan_is_stored_with_proof(library: Path, tmp_path: Path) -> None:
