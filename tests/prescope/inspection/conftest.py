@@ -1,22 +1,17 @@
-"""A plan with and without a wasted copy."""
+"""A plan with and without a wasted copy, and files of every kind."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
+from inspected_files import Waste, write_kinds
 
-from prescope.formulation import (
-    CostModel,
-    Demand,
-    Instance,
-    LayerPlan,
-    LinearTime,
-    Link,
-    Plan,
-    Transfer,
-)
+from prescope.formulation import CostModel, Demand, Instance, LayerPlan, LinearTime, Link, Plan, Transfer
+from prescope.inspection import ViewKind
 
 
 @pytest.fixture
-def waste() -> tuple[Instance, Plan, Plan]:
+def waste() -> Waste:
     """An instance of two layers, a plan, and the same plan behind a copy that nobody uses."""
     instance = Instance(
         name="waste",
@@ -39,3 +34,9 @@ def waste() -> tuple[Instance, Plan, Plan]:
         Plan(layers=layers, transfers=copies),
         Plan(layers=layers, transfers=(Transfer(layer=0, expert=2), *copies)),
     )
+
+
+@pytest.fixture
+def kinds(waste: Waste, tmp_path: Path) -> dict[ViewKind, Path]:
+    """A file of every kind."""
+    return write_kinds(waste, tmp_path)
