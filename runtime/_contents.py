@@ -6,10 +6,11 @@ from __future__ import annotations
 class Held:
     """What a slot holds: which expert in which row, the copy that brings it, the computation that read it.
 
-    The copy is ``None`` once its step is over: what outlives a step is there before the next one starts.
+    Where the slot goes on with the row of a resident, ``row_reader`` is the computation that read that. The
+    copy is ``None`` once its step is over: what outlives a step is there before the next one starts.
     """
 
-    __slots__ = ("copy", "expert", "layer", "reader", "row")
+    __slots__ = ("copy", "expert", "layer", "reader", "row", "row_reader")
 
     def __init__(self, layer: int, expert: int, copy: int, row: int | None = None) -> None:
         self.layer = layer
@@ -17,6 +18,7 @@ class Held:
         self.row = row
         self.copy: int | None = copy
         self.reader: int | None = None
+        self.row_reader: int | None = None
 
 
 class Contents:
@@ -71,7 +73,7 @@ class Contents:
             self.forget()
         for held in self._held:
             if held is not None:
-                held.copy = held.reader = None
+                held.copy = held.reader = held.row_reader = None
         return tuple((slot, *owner) for slot, owner in self.owners().items())
 
     def filled(self) -> tuple[int, ...]:

@@ -31,6 +31,8 @@ class Exchanges:
         self.pending: tuple[int, ...] = ()
         self.landing: list[int] = []
         self._victims: dict[int, int] = {}
+        self._at_work: Collection[int] = ()
+        self._readers: dict[int, int] = {}
 
     def begin_step(self, last: StepOps) -> tuple[str, ...]:
         """A step begins after ``last``; returns what its fork takes over."""
@@ -50,7 +52,8 @@ class Exchanges:
         layer: int,
         exchanges: Sequence[tuple[int, int]],
         brought: Collection[int],
-        leaving: Collection[int],
+        residents: Collection[int],
+        at_work: Collection[int],
     ) -> None:
         """The exchanges of a gate; each is made when its slot is taken again, or by `make_all`.
 
@@ -62,8 +65,10 @@ class Exchanges:
             ``(expert, victim)``.
         brought
             Experts of the layer that are copied at this gate.
-        leaving
-            Residents of the layer that may give up their rows.
+        residents
+            Those of the layer.
+        at_work
+            Experts that the device computes at this gate.
 
         Raises
         ------
@@ -74,11 +79,16 @@ class Exchanges:
             where = f"expert {expert} for {victim} in layer {layer}"
             if expert not in brought and self._contents.holding(layer, expert) is None:
                 raise PlanError(f"expected an expert in a slot to become resident, got {where}")
-            if victim not in leaving:
-                raise PlanError(f"expected a resident that is not computed to give its row, got {where}")
-        self._victims = dict(exchanges)
+            if victim not in residents:
+                raise PlanError(f"expected a resident to give its row, got {where}")
+        self._victims, self._at_work = dict(exchanges), at_work
+        self._readers.clear()
         if len({*self._victims, *self._victims.values()}) < 2 * len(exchanges):
             raise PlanError(f"expected each expert and each resident once, got {tuple(exchanges)}")
+
+    def computed(self, expert: int, op: int) -> None:
+        """A resident of the gate's layer is computed by an operation."""
+        self._readers[expert] = op
 
     def make_all(self, layer: int) -> None:
         """The gate's copies and computations have been issued: make what is left of its exchanges."""
@@ -91,6 +101,13 @@ class Exchanges:
         """The row that a copy issued at a gate writes when it takes a slot."""
         held = self._contents[slot]
         if held is not None and held.layer == gate and held.expert in self._victims:
+            victim = self._victims[held.expert]
+            if victim in self._at_work:
+                # The link would have to wait for it, which nobody has planned.
+                raise PlanError(
+                    "expected a slot that no copy of the gate takes again for the row of a resident at work, "
+                    f"got slot {slot} for that of layer {gate} expert {victim}"
+                )
             self._give(slot)
         return self.places.slot_row(slot)
 
@@ -119,8 +136,10 @@ class Exchanges:
         if held.reader is None and held.copy is not None:
             # Nothing else would wait for it before the next step.
             self.landing.append(held.copy)
+        victim = self._victims.pop(held.expert)
+        held.row_reader = self._readers.get(victim)
         self.changed.add(held.layer)
-        self.places.exchange(slot, held.layer, held.expert, self._victims.pop(held.expert))
+        self.places.exchange(slot, held.layer, held.expert, victim)
 
     def _left_open(self, last: StepOps) -> tuple[int, ...]:
         if not last.ops or last.ops[-1].kind is not OpKind.JOIN:

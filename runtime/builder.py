@@ -150,8 +150,9 @@ class ProgramBuilder:
             without using it.
         exchanges
             ``(expert, victim)``: an expert of this layer that is in a slot by now, or is brought into one at
-            this gate, takes the place of a resident that is not computed at this gate, from the next step
-            on. The slot goes on with the row of that resident.
+            this gate, takes the place of a resident from the next step on. The slot goes on with the row of
+            that resident; where the device computes it at this gate, no copy of the gate may take the slot
+            again (`lasting`).
         prediction_ns
             Length of the prediction that the host makes after its experts; 0 for none.
 
@@ -178,7 +179,7 @@ class ProgramBuilder:
                 brought.setdefault(copy.expert, index)
         if self._exchanges is not None:
             computed = {expert for expert, _ in gpu}
-            self._exchanges.announce(layer, exchanges, brought, self._residents[layer] - computed)
+            self._exchanges.announce(layer, exchanges, brought, self._residents[layer], computed)
         elif exchanges:
             raise PlanError(f"expected no exchange of rows, which was not asked for, got {exchanges}")
         issued = 0
@@ -292,6 +293,19 @@ class ProgramBuilder:
         """Slot that holds or will hold an expert; ``None`` when no copy was issued."""
         return self._contents.slot_of(layer, expert)
 
+    def lasting(self, layer: int, copies: Sequence[tuple[int, int, int]]) -> frozenset[int]:
+        """Experts of a layer that are in slots once the copies of its gate have been made.
+
+        Parameters
+        ----------
+        layer
+            The layer whose wave comes next.
+        copies
+            As for `wave`.
+        """
+        owners = self._contents.owners() | {slot: (owner, expert) for owner, expert, slot in copies}
+        return frozenset(expert for owner, expert in owners.values() if owner == layer)
+
     def contents(self) -> dict[int, tuple[int, int]]:
         """``(layer, expert)`` by slot, once all copies issued so far have landed."""
         return self._contents.owners()
@@ -327,7 +341,7 @@ class ProgramBuilder:
             slot=slot,
             row=row,
             # The fork (0) follows the last step's join, hence all that read the slots in earlier steps.
-            waits=(0, None if held is None else held.reader),
+            waits=(0,) if held is None else (0, held.reader, held.row_reader),
             writes=self._slot_name[slot] if row is None else (slot_place(row),),
             size_bytes=self._costs.expert_bytes[layer],
             predicted_ns=self._costs.copy_ns(layer),
@@ -338,7 +352,9 @@ class ProgramBuilder:
         duration = self._costs.gpu_ns(layer, tokens)
         if expert in self._residents[layer]:
             row = None if self._exchanges is None else self._exchanges.places.resident_row(layer, expert)
-            self._step.compute(layer, expert, None, GPU, (dense,), duration, row)
+            op = self._step.compute(layer, expert, None, GPU, (dense,), duration, row)
+            if self._exchanges is not None:
+                self._exchanges.computed(expert, op.id)
             return
         held = self._contents.holding(layer, expert)
         if held is None:

@@ -72,6 +72,10 @@ class Stepper:
         )
         return self._backend.submit(ops, work, predict)
 
+    def lasting(self, layer: int, copies: Sequence[tuple[int, int, int]]) -> frozenset[int]:
+        """Who keeps its slot through the copies of a gate; see `ProgramBuilder.lasting`."""
+        return self._builder.lasting(layer, copies)
+
     def wait(self, ticket: Ticket, timeout_s: float | None = None) -> None:
         """Block until the layer is computed."""
         self._backend.wait(ticket, timeout_s)

@@ -1,8 +1,8 @@
-"""Who becomes resident at a gate, in whose place: what was brought in replaces idle residents worth less."""
+"""Who becomes resident at a gate, in whose place: what was brought in replaces residents worth less."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +31,9 @@ class Pinned:
     def begin_step(self, *, tokens: int, coming_tokens: int) -> None:
         """Say nothing: whoever makes the steps knows them."""
 
-    def gate(self, layer: int, counts: IntArray, brought: Iterable[int]) -> tuple[Exchange, ...]:
+    def gate(
+        self, layer: int, counts: IntArray, brought: Iterable[int], lasting: Collection[int] = ()
+    ) -> tuple[Exchange, ...]:
         """Nobody moves."""
         return ()
 
@@ -45,9 +47,10 @@ class Pinned:
 class Retention:
     """Residents of one step after another.
 
-    An expert that was brought for a layer takes the place of a resident of the same layer without tokens in
-    this step, if a place is worth more to it. Nothing is copied, and the present step runs as if nothing had
-    happened: from the next one on, the expert is resident.
+    An expert that was brought for a layer takes the place of a resident of the same layer, if a place is worth
+    more to it. A resident with tokens in this step gives way only to an expert that keeps its slot until the
+    layer is over, as from then on the slot has the resident's memory. Nothing is copied, and the present step
+    runs as if nothing had happened: from the next one on, the expert is resident.
 
     Parameters
     ----------
@@ -93,7 +96,9 @@ class Retention:
         self.exchanges = ()
         return self._next.copy()
 
-    def gate(self, layer: int, counts: IntArray, brought: Iterable[int]) -> tuple[Exchange, ...]:
+    def gate(
+        self, layer: int, counts: IntArray, brought: Iterable[int], lasting: Collection[int] = ()
+    ) -> tuple[Exchange, ...]:
         """A gate was decided: whose places change from the next step on.
 
         Parameters
@@ -104,6 +109,8 @@ class Retention:
             Its true tokens, int64 ``[experts]``.
         brought
             Experts of the layer that are in slots by the end of the layer.
+        lasting
+            Those of them whose slots no copy of this gate takes again.
         """
         self._rule.observe(layer, counts, self._steps)
         comers = [expert for expert in brought if not self._next[layer, expert]]
@@ -116,19 +123,20 @@ class Retention:
                 f"expected {counts.shape[0]} finite scores from retention {self._rule.name!r}, got "
                 f"{scores.shape} or NaN"
             )
-        idle = np.flatnonzero(self._next[layer] & (counts == 0))
-        # The best of those that come against the worst of those that go.
+        # The best of those that come against the worst of those that may go.
         comers.sort(key=lambda expert: (-scores[expert], expert))
-        victims = idle[np.argsort(scores[idle], kind="stable")].tolist()
-        made = tuple(
-            Exchange(layer, expert, victim)
-            for expert, victim in zip(comers, victims, strict=False)
-            if scores[expert] > scores[victim]
-        )
-        for _, expert, victim in made:
+        residents = np.flatnonzero(self._next[layer])
+        leaving = residents[np.argsort(scores[residents], kind="stable")].tolist()
+        made = []
+        for expert in comers:
+            victim = next((one for one in leaving if expert in lasting or not counts[one]), None)
+            if victim is None or scores[victim] >= scores[expert]:
+                continue
+            leaving.remove(victim)
+            made.append(Exchange(layer, expert, victim))
             self._next[layer, victim], self._next[layer, expert] = False, True
-        self.exchanges += made
-        return made
+        self.exchanges += tuple(made)
+        return tuple(made)
 
     def end_step(self) -> None:
         """All gates have spoken."""

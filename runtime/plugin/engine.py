@@ -274,7 +274,8 @@ class Engine:
             began = perf_counter_ns()
             self._predictor.observe(layer, hidden[real], chosen, scales)
             wave = self._control.gate(layer, counts)
-            exchanges = self._retention.gate(layer, counts, wave.brought)
+            lasting = stepper.lasting(layer, wave.requests) if wave.brought else ()
+            exchanges = self._retention.gate(layer, counts, wave.brought, lasting)
             self._plan_ns.append(perf_counter_ns() - began)
             if self._recorder is not None:
                 self._recorder.gate(chosen, scales, hidden[real])

@@ -34,14 +34,16 @@ def test_simulated_steps_are_the_evaluators_and_every_weight_is_the_right_one():
 
 
 def test_the_steps_are_a_legal_horizon_of_the_same_length():
-    moved = 0
+    moved = at_work = 0
     for run, steps in retained_runs(80, first=500):
         if run.instance.prediction_ns:
             continue
         judged = evaluate_horizon(*run.horizon(steps))
         assert list(judged.step_ns) == [step.plan.info.makespan_ns for step in steps]
         moved += sum(a.instance.residents != b.instance.residents for a, b in pairwise(steps))
+        at_work += sum(step.at_work for step in steps)
     assert moved > 25
+    assert at_work > 10
 
 
 def test_any_speeds_and_whole_programs_issued_at_once_read_the_right_weights():
@@ -217,12 +219,27 @@ def test_an_exchange_takes_effect_with_the_next_copy_and_the_next_step(builder):
     assert (compute.slot, compute.row, compute.reads) == (None, 0, ("input", "slot:0"))
 
 
+def test_the_row_of_a_resident_at_work_is_written_once_it_is_done(builder):
+    assert builder.lasting(0, [(0, 2, 0)]) == {2}
+    assert builder.lasting(0, [(0, 2, 0), (1, 3, 0)]) == frozenset()
+    ops = wave(builder, gpu=[(2, 1), (1, 1)], copies=[(0, 2, 0)], exchanges=[(2, 1)])
+    (work,) = [op.id for op in ops if op.kind is OpKind.COMPUTE and op.expert == 1]
+    assert builder.lasting(0, []) == {2}
+    builder.dense(1)
+    # Read on the device after the expert in the slot: the later one implies the earlier.
+    (copy,) = [op for op in builder.wave(1, copies=[(1, 3, 0)]) if op.kind is OpKind.COPY]
+    assert (copy.row, copy.waits) == (3, (work,))
+
+
 @pytest.mark.parametrize(
     ("decision", "message"),
     [
         ({"exchanges": [(2, 1)]}, "an expert in a slot"),
-        ({"copies": [(0, 2, 0)], "exchanges": [(2, 3)]}, "a resident that is not computed"),
-        ({"copies": [(0, 2, 0)], "gpu": [(2, 1), (1, 1)], "exchanges": [(2, 1)]}, "that is not computed"),
+        ({"copies": [(0, 2, 0)], "exchanges": [(2, 3)]}, "a resident to give its row"),
+        (
+            {"copies": [(0, 2, 0), (1, 3, 0)], "gpu": [(2, 1), (1, 1)], "exchanges": [(2, 1)]},
+            "no copy of the gate takes again",
+        ),
         ({"copies": [(0, 2, 0), (0, 3, 1)], "exchanges": [(2, 1), (3, 1)]}, "each resident once"),
     ],
 )

@@ -49,6 +49,8 @@ class RetainedStep:
     plan: Plan
     program: Program
     exchanges: int
+    at_work: int
+    """Exchanges in which the device computes the resident that goes."""
 
 
 class RetainedRun:
@@ -90,11 +92,14 @@ class RetainedRun:
             link_ready_ns=self._link_ready_ns,
             prediction_ns=self.instance.prediction_ns,
         )
+        at_work = 0
         self.builder.begin_step(_copies(control.start()), batch_tokens=demand.batch_tokens)
         for layer, counts in enumerate(demand.counts):
             self.builder.dense(layer)
             wave = control.gate(layer, counts)
-            exchanges = self.retention.gate(layer, counts, wave.brought)
+            lasting = self.builder.lasting(layer, _copies(wave))
+            exchanges = self.retention.gate(layer, counts, wave.brought, lasting)
+            at_work += sum(one.victim in wave.plan.gpu for one in exchanges)
             self.builder.wave(
                 layer,
                 gpu=[(expert, int(counts[expert])) for expert in wave.plan.gpu],
@@ -108,7 +113,8 @@ class RetainedRun:
         instance, plan = control.finish("random")
         self._link_ready_ns = control.link_ready_ns
         made = len(self.retention.exchanges)
-        return RetainedStep(instance=instance, plan=plan, program=self.builder.program(), exchanges=made)
+        program = self.builder.program()
+        return RetainedStep(instance=instance, plan=plan, program=program, exchanges=made, at_work=at_work)
 
     def machine(self, name="sim", options=None):
         """A backend with synthetic weights, and its arena."""

@@ -65,6 +65,14 @@ def test_those_with_tokens_stay_and_equals_do_not_move():
     assert places(retention) == [[0, 1, 2], [3]]
 
 
+def test_a_resident_with_tokens_gives_way_to_who_has_its_slot_until_the_layer_is_over():
+    _, retention = retained([2.0, 0.0, 5.0, 3.0, 1.0, 2.5])
+    # Expert 1 is worth least but has tokens: expert 3 may have its place, expert 5 only that of an idle one.
+    made = retention.gate(0, counts(1, 3, 5), (3, 5), lasting={3})
+    assert made == (Exchange(0, 3, 1), Exchange(0, 5, 0))
+    assert places(retention) == [[2, 3, 5], [3]]
+
+
 def test_of_equals_the_first_comes_for_the_first():
     _, retention = retained([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])
     assert retention.gate(0, counts(3, 4, 5), (5, 4)) == (Exchange(0, 4, 0), Exchange(0, 5, 1))
