@@ -7,6 +7,7 @@ slots, in the seven cells of assumed costs of ``CELLS``. Everything is decided g
 expert that was brought takes the place of a resident of this layer that is worth less. A resident that the
 layer needed too gives up its place when it has done its work. Residency rules have seen the steps before the
 first, as the predictor has; the residents of the first step are the most popular of the training sequences.
+*Step by step*: forecasts and copies that do not go on into the next step, as in the plug-in.
 A seed of batch 1 is four runs over steps drawn on their own and one of batch 4 two, so that it rests on as
 many sequences. Times are simulated: the control's clock, which is compared with the exact evaluator's in
 every run. *Second half* is the time from the middle of each run on, when the residents have settled.
@@ -37,9 +38,10 @@ from prescope.formulation.demand import FloatArray
 from prescope.instances import choose_residents, popularity
 from prescope.runtime.control.guarded_gate import run_gate
 from prescope.runtime.control.rollout import Rollout, site_of
-from prescope.runtime.control.step_state import LAYER_END, Site, StepState, new_state
+from prescope.runtime.control.step_state import LAYER_END, LINK, Site, StepState, new_state
 from prescope.solver.online import ExpectedPolicy
 from prescope.solver.online.gate_arrays import PolicyCode
+from prescope.solver.online.guard import GuardMemory
 from prescope.solver.residency import (
     Learned,
     MovingAverage,
@@ -59,6 +61,7 @@ CELLS = (
 SLOTS = 8
 PREFETCH = ExpectedPolicy().code
 NONE = PolicyCode(ahead=0, copies=0, expected=False, spread=0.0)
+STEP_BY_STEP = ", step by step"
 # Policy and residency rule.
 WAYS = {
     "no prefetch": (NONE, ""),
@@ -66,8 +69,13 @@ WAYS = {
     "expected": (PREFETCH, ""),
     "expected, average": (PREFETCH, "average"),
     "expected, learned": (PREFETCH, "learned"),
+    f"expected{STEP_BY_STEP}": (PREFETCH, ""),
+    f"expected, average{STEP_BY_STEP}": (PREFETCH, "average"),
+    f"expected, learned{STEP_BY_STEP}": (PREFETCH, "learned"),
 }
-# Of the outlook model; chosen on validation sequences, see docs/residency.md.
+BEST = "expected, learned"
+# Of the outlook model, at batch 1 and above; chosen on validation sequences, see docs/residency.md.
+ALONE = OutlookSettings(discount=0.8, neighbours=2, penalty=1e-3)
 SETTINGS = OutlookSettings(discount=0.7, neighbours=2, penalty=1e-4)
 RUNS = {1: 4, 4: 2}
 
@@ -83,7 +91,10 @@ def main() -> int:
     model = predictor_of(trace, options.predictor)
     shares = popularity(trace, rows=np.concatenate([rows_of(trace, one) for one in split.train]))
     start = 4 * shares / shares.sum(axis=1, keepdims=True)
-    outlook = fit_outlook((decoded(trace, one) for one in split.train), start, SETTINGS)
+    outlooks = {
+        settings: fit_outlook((decoded(trace, one) for one in split.train), start, settings)
+        for settings in (ALONE, SETTINGS)
+    }
     residents = choose_residents(shares, fraction=0.25)
     sequences = split.test if options.split == "test" else split.validation
     options.output.mkdir(parents=True, exist_ok=True)
@@ -98,9 +109,10 @@ def main() -> int:
                 steps = draw_steps(
                     trace, model, sequences, batch=batch, seed=seed + 1000 * run, windows=1, window=window
                 )
+                settings = ALONE if batch == 1 else SETTINGS
                 for cell in CELLS:
                     if cell[0] == batch:
-                        lines += run_cell(cell, seed, run, steps, residents, start, outlook)
+                        lines += run_cell(cell, seed, run, steps, residents, start, outlooks[settings])
                 write(path, lines)
                 print(f"seed {seed} batch {batch} run {run}: {len(lines)} lines", file=sys.stderr)
     path.with_suffix(".md").write_text(markdown(lines, options), encoding="utf-8")
@@ -145,7 +157,8 @@ def run_cell(
     worth = {name: worth_of(rule, steps, layers) for name, rule in rules.items()}
     lines = []
     for way, (code, rule) in WAYS.items():
-        ends_ns, swaps = simulate(instance, steps, layers, code, worth.get(rule))
+        alone = way.endswith(STEP_BY_STEP)
+        ends_ns, swaps = simulate(instance, steps, layers, code, worth.get(rule), step_by_step=alone)
         lines.append(
             {
                 "seed": seed,
@@ -185,47 +198,78 @@ def simulate(
     layers: int,
     code: PolicyCode,
     worth: FloatArray | None,
+    *,
+    step_by_step: bool = False,
 ) -> tuple[npt.NDArray[np.int64], int]:
     """End of every step, gate by gate, and how often a place changed hands."""
-    site = site_of(instance)
+    whole = site_of(instance)
     total, experts = steps.counts.shape
     ahead = min(max(code.ahead, 0), HORIZONS)
-    state = new_state(total, experts, slots=SLOTS, ahead=ahead)
-    gpu, cpu = (np.full((total, experts), -1, dtype=np.int64) for _ in range(2))
+    memory = GuardMemory.fresh(ahead) if code.guard else None
+    size = layers if step_by_step else total
     ends = np.zeros(total, dtype=np.int64)
-    swaps = 0
-    for layer in range(-1, total):
-        coming = min(ahead, total - 1 - layer)
-        rows = np.arange(coming)
-        state.coming.probability[:coming] = steps.probabilities[rows, layer + 1 + rows]
-        state.coming.cpu_ns[:coming] = steps.expected_tokens[rows, layer + 1 + rows]
-        counts = np.zeros(experts, dtype=np.int64) if layer < 0 else steps.counts[layer]
-        run_gate(site, state, layer, counts, coming, code)
-        if layer < 0:
-            continue
-        ends[layer] = state.clock[LAYER_END]
-        gpu[layer, : state.counters[1]] = state.answer.gpu[: state.counters[1]]
-        cpu[layer, : state.counters[2]] = state.answer.cpu[: state.counters[2]]
-        if worth is not None and layer + layers < total:
-            site.resident[layer + layers] = site.resident[layer]
-            swaps += exchange_layer(site, state, layer, layers, worth[layer // layers, layer % layers])
-    rolled = Rollout(layer_end_ns=ends, gpu=gpu, cpu=cpu, copies=state.copies[: state.counters[0]].copy())
-    places = tuple(tuple(row.nonzero()[0].tolist()) for row in site.resident)
-    if makespan_ns(replace(instance, residents=places), rolled.plan()) != ends[-1]:
-        raise RuntimeError("expected the clock of the exact evaluator, got another")
+    swaps = began_ns = link_ready_ns = 0
+    for first in range(0, total, size):
+        here = slice(first, first + size)
+        site = whole._replace(
+            dense_ns=whole.dense_ns[here],
+            copy_ns=whole.copy_ns[here],
+            prediction_ns=whole.prediction_ns[here],
+            resident=whole.resident[here],
+        )
+        state = new_state(size, experts, slots=SLOTS, ahead=ahead, link_ready_ns=link_ready_ns, memory=memory)
+        gpu, cpu = (np.full((size, experts), -1, dtype=np.int64) for _ in range(2))
+        for layer in range(-1, size):
+            coming = min(ahead, size - 1 - layer)
+            rows = np.arange(coming)
+            state.coming.probability[:coming] = steps.probabilities[rows, first + layer + 1 + rows]
+            state.coming.cpu_ns[:coming] = steps.expected_tokens[rows, first + layer + 1 + rows]
+            counts = np.zeros(experts, dtype=np.int64) if layer < 0 else steps.counts[first + layer]
+            run_gate(site, state, layer, counts, coming, code)
+            if layer < 0:
+                continue
+            now = first + layer
+            ends[now] = began_ns + state.clock[LAYER_END]
+            gpu[layer, : state.counters[1]] = state.answer.gpu[: state.counters[1]]
+            cpu[layer, : state.counters[2]] = state.answer.cpu[: state.counters[2]]
+            if worth is not None and now + layers < total:
+                after = whole.resident[now + layers]
+                after[:] = whole.resident[now]
+                swaps += exchange_layer(site, state, layer, after, worth[now // layers, now % layers])
+        rolled = Rollout(
+            layer_end_ns=ends[here] - began_ns,
+            gpu=gpu,
+            cpu=cpu,
+            copies=state.copies[: state.counters[0]].copy(),
+        )
+        judged = replace(
+            instance,
+            costs=replace(instance.costs, expert_bytes=instance.costs.expert_bytes[here]),
+            demand=Demand(counts=steps.counts[here], batch_tokens=instance.demand.batch_tokens),
+            residents=tuple(tuple(row.nonzero()[0].tolist()) for row in site.resident),
+            link_ready_ns=link_ready_ns,
+        )
+        if began_ns + makespan_ns(judged, rolled.plan()) != ends[here][-1]:
+            raise RuntimeError("expected the clock of the exact evaluator, got another")
+        began_ns = int(ends[here][-1])
+        link_ready_ns = max(0, int(state.clock[LINK] - state.clock[LAYER_END]))
     return ends[layers - 1 :: layers], swaps
 
 
 def exchange_layer(
-    site: Site, state: StepState, layer: int, layers: int, worth: npt.NDArray[np.float64]
+    site: Site,
+    state: StepState,
+    layer: int,
+    after: npt.NDArray[np.bool_],
+    worth: npt.NDArray[np.float64],
 ) -> int:
     """Who was brought for this layer takes the place of someone in it who is worth less.
 
-    Places that move between layers were worse on validation sequences at every batch.
+    ``after`` are the layer's residents in the next step. Places that move between layers were worse on
+    validation sequences at every batch.
     """
     arrival = state.arrival_ns[layer]
     coming = np.flatnonzero((arrival >= 0) & (arrival <= state.clock[LAYER_END]))
-    after = site.resident[layer + layers]
     computed = set(
         state.answer.gpu[: state.counters[1]].tolist() + state.answer.cpu[: state.counters[2]].tolist()
     )
@@ -287,8 +331,9 @@ def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
         f"{options.split} sequences, {options.seeds} seeds of {options.steps} steps (half at batch 32; four "
         "such runs a seed at batch 1, two at batch 4), simulated. Time saved over residents that never move "
         "without prefetch, in percent; mean and, in brackets, standard deviation over the seeds. *Second "
-        "half*: the last column from the middle of each run on. *Study*: what a study with other code, steps "
-        "and forecasts had for prefetch with learned retention.\n",
+        "half*: prefetch with learned retention from the middle of each run on. *Step by step*: forecasts "
+        "and copies end with their step, as in the plug-in. *Study*: what a study with other code, steps and "
+        "forecasts had for prefetch with learned retention.\n",
         "| cell | no prefetch, ms/step | " + " | ".join(list(WAYS)[1:]) + " | second half | study |",
         "| --- |" + " ---: |" * (len(WAYS) + 2),
     ]
@@ -297,7 +342,7 @@ def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
         still = [line for line in here if line["way"] == "no prefetch"]
         per_step = sum(one["time_ns"] for one in still) / sum(one["steps"] for one in still) / 1e6
         columns = [gains(here, way, "time_ns") for way in list(WAYS)[1:]]
-        columns.append(gains(here, list(WAYS)[-1], "second_half_ns"))
+        columns.append(gains(here, BEST, "second_half_ns"))
         batch, size_mb, link, cpu, study = cell
         name = f"batch {batch}, {size_mb:g} MB, link {link}, host {cpu} GB/s"
         parts.append(f"| {name} | {per_step:.2f} | " + " | ".join(columns) + f" | {study} |")

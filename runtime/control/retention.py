@@ -47,10 +47,10 @@ class Pinned:
 class Retention:
     """Residents of one step after another.
 
-    An expert that was brought for a layer takes the place of a resident of the same layer, if a place is worth
-    more to it. A resident with tokens in this step gives way only to an expert that keeps its slot until the
-    layer is over, as from then on the slot has the resident's memory. Nothing is copied, and the present step
-    runs as if nothing had happened: from the next one on, the expert is resident.
+    An expert that was brought for a layer takes the place of a resident of the same layer, if a place is
+    worth more to it. A resident with tokens in this step gives way only to an expert that keeps its slot
+    until the layer is over, as from then on the slot has the resident's memory. Nothing is copied, and the
+    present step runs as if nothing had happened: from the next one on, the expert is resident.
 
     Parameters
     ----------
