@@ -7,7 +7,6 @@ Writes ``compact_bounds.csv`` and ``.md``. Bounds do not depend on the machine, 
 """
 
 import argparse
-import csv
 import os
 import platform
 import sys
@@ -17,6 +16,7 @@ from statistics import mean, median
 from time import perf_counter_ns
 from typing import Any
 
+from benchmarks.csv_lines import write_lines
 from prescope.formulation import Instance
 from prescope.formulation.models.compact_model import Form
 from prescope.instances import LibraryEntry, list_library, load_library_instance, load_library_plan
@@ -42,10 +42,7 @@ def main() -> int:
         lines.append(measure(entry, load_library_instance(entry.name).instance))
         print(f"{entry.name}: {len(lines)}", file=sys.stderr)
     options.output.mkdir(parents=True, exist_ok=True)
-    with open(options.output / "compact_bounds.csv", "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_lines(options.output / "compact_bounds.csv", lines)
     (options.output / "compact_bounds.md").write_text(markdown(lines), encoding="utf-8")
     broken = [line["instance"] for line in lines if max(bounds_of(line)) > line["best_ns"]]
     for name in broken:

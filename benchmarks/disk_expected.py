@@ -20,7 +20,6 @@ tables.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Iterator
 from itertools import product
@@ -29,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.csv_lines import read_lines, write_lines
 from benchmarks.disk_expected_steps import (
     Decode,
     LearnedDistance,
@@ -91,10 +91,7 @@ def main() -> int:
         return 0
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"disk_expected{'' if options.split == 'test' else '_validation'}.csv"
-    lines: list[dict[str, Any]] = []
-    if path.exists() and not options.fresh:
-        with open(path, encoding="utf-8", newline="") as file:
-            lines = list(csv.DictReader(file))
+    lines = read_lines(path, fresh=options.fresh)
     study = Study(options)
     for seed, batch in product(range(options.seeds), options.batches):
         if any((int(line["seed"]), int(line["batch"])) == (seed, batch) for line in lines):
@@ -102,12 +99,7 @@ def main() -> int:
         lines += [
             {"split": options.split, "seed": seed, "batch": batch, **line} for line in study.run(seed, batch)
         ]
-        part = path.with_suffix(".part")
-        with open(part, "w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(lines)
-        part.replace(path)
+        write_lines(path, lines, FIELDS)
         print(f"seed {seed} batch {batch}: {len(lines)} lines", file=sys.stderr)
     path.with_suffix(".md").write_text(markdown(lines, options), encoding="utf-8")
     return int(any(worst > 0.02 for _, worst in worst_of_kinds(lines).values()))

@@ -15,7 +15,6 @@ has the tables.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import shutil
 import sys
@@ -29,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.csv_lines import read_lines, write_lines
 from benchmarks.disk_cells import CellResult, System, engine_cell
 from benchmarks.disk_prepare import VALIDATION, costs_of, groups_of, prepare_cut, streams
 
@@ -66,10 +66,7 @@ def main() -> int:
     if options.split == "validation":
         name += "_validation"
     path = options.output / f"{name}.csv"
-    lines: list[dict[str, Any]] = []
-    if path.exists() and not options.fresh:
-        with open(path, encoding="utf-8", newline="") as file:
-            lines = list(csv.DictReader(file))
+    lines = read_lines(path, fresh=options.fresh)
     notes: list[str] = []
     try:
         for model in options.models:
@@ -156,7 +153,7 @@ def measure(
                 popularity=unknown,
             )
             lines.append({**key, "split": options.split, **figures_of(result, batch)})
-            write(path, lines)
+            write_lines(path, lines, FIELDS)
             say(f"{model} {memory} % batch {batch} {system.name}: {lines[-1]['step_ms']} ms/step")
     finally:
         loaded.close()
@@ -179,16 +176,6 @@ def figures_of(result: CellResult, batch: int) -> dict[str, Any]:
         "digest": result.digest,
         "warnings": "; ".join(result.warnings),
     }
-
-
-def write(path: Path, lines: list[dict[str, Any]]) -> None:
-    """All lines so far."""
-    part = path.with_suffix(".part")
-    with open(part, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
-    part.replace(path)
 
 
 def markdown(lines: list[dict[str, Any]], notes: list[str]) -> str:

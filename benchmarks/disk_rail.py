@@ -12,7 +12,6 @@ writes `benchmarks/results/disk_rail.csv` and `disk_rail.md`. Exit code 1 when t
 from __future__ import annotations
 
 import argparse
-import csv
 import ctypes
 import itertools
 import mmap
@@ -27,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter_ns, process_time_ns
 from typing import Any
+
+from csv_lines import write_lines
 
 WANTED = 0.85
 DEPTHS = (1, 2, 4, 8)
@@ -63,10 +64,7 @@ def main() -> int:
         after = sum(cached_bytes(file) or 0 for file in store.checkpoint.files)
         text = markdown(lines, store, before, after)
     options.output.mkdir(parents=True, exist_ok=True)
-    with open(options.output / "disk_rail.csv", "w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, fieldnames=FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_lines(options.output / "disk_rail.csv", lines, FIELDS)
     (options.output / "disk_rail.md").write_text(text, encoding="utf-8")
     print(text)
     return 0 if all(line["share"] >= WANTED for line in lines) else 1

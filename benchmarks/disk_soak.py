@@ -12,7 +12,6 @@ the end is more than the limit above what it was after a fifth of the run.
 from __future__ import annotations
 
 import argparse
-import csv
 import gc
 import itertools
 import os
@@ -21,6 +20,8 @@ import threading
 from pathlib import Path
 from time import monotonic
 from typing import Any
+
+from benchmarks.csv_lines import write_lines
 
 FIELDS = ("generation", "seconds", "rss_mib", "arena_mib", "threads", "open_files", "equal")
 WAYS = (("dp", "moving-average"), ("on-demand", "lru"), ("on-demand", "layer-lru"), ("dp", "static"))
@@ -73,10 +74,7 @@ def main() -> int:
     engine.detach()
     loaded.close()
     options.output.mkdir(parents=True, exist_ok=True)
-    with open(options.output / "disk_soak.csv", "w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, fieldnames=FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_lines(options.output / "disk_soak.csv", lines, FIELDS)
     growth = growth_mib(lines)
     different = [line["generation"] for line in lines if not line["equal"]]
     print(f"{len(lines)} generations, {len(different)} differ, memory without arena grew by {growth:.1f} MiB")

@@ -13,7 +13,6 @@ Results grow in ``benchmarks/results/disk_tier.csv``; a run that was stopped goe
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import shutil
 import sys
@@ -26,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.csv_lines import read_lines, write_lines
 from benchmarks.disk_bounds import compute_bound_ns, fewest_reads
 from benchmarks.disk_cells import MAPPED, OURS, SYSTEMS, CellResult, System, engine_cell
 from benchmarks.disk_mapped import MappedModel, allowance_bytes
@@ -120,11 +120,8 @@ class Table:
 
     def __init__(self, path: Path, *, fresh: bool) -> None:
         self.path = path
-        self.lines: list[dict[str, Any]] = []
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not fresh:
-            with open(path, encoding="utf-8", newline="") as stream:
-                self.lines = list(csv.DictReader(stream))
+        self.lines = read_lines(path, fresh=fresh)
 
     def has(self, line: dict[str, Any]) -> bool:
         """Whether a cell was measured."""
@@ -133,10 +130,7 @@ class Table:
     def add(self, line: dict[str, Any]) -> None:
         """Append and save."""
         self.lines.append(line)
-        with open(self.path, "w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, fieldnames=FIELDS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.lines)
+        write_lines(self.path, self.lines, FIELDS)
 
 
 def measure(

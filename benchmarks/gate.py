@@ -16,7 +16,6 @@ Cells that ``gate.csv`` already has are kept; ``--fresh`` measures all again.
 from __future__ import annotations
 
 import argparse
-import csv
 import platform
 import sys
 from pathlib import Path
@@ -24,6 +23,7 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
+from csv_lines import read_lines, write_lines
 
 from prescope.formulation import CostModel, preset
 from prescope.formulation.demand import IntArray
@@ -47,12 +47,12 @@ def main() -> int:
     options = parser().parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "gate.csv"
-    lines = [] if options.fresh or not path.exists() else read(path)
+    lines = read_lines(path, fresh=options.fresh)
     known = {(line["model"], int(line["batch"]), line["policy"]) for line in lines}
     for cell in CELLS:
         if cell not in known and cell[0] in options.models:
             lines += measure(*cell, machine=options.machine, steps=options.steps)
-            write(path, lines)
+            write_lines(path, lines, FIELDS)
             print(f"{cell}: {lines[-3]['median_us']} us", file=sys.stderr)
     (options.output / "gate.md").write_text(markdown(lines), encoding="utf-8")
     return 0
@@ -165,22 +165,6 @@ def run(
         begin = perf_counter_ns()
         step.gate(layer, row)
         taken.append(perf_counter_ns() - begin)
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Lines measured before."""
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def write(path: Path, lines: list[dict[str, Any]]) -> None:
-    """All lines so far; a run that is killed loses the cell it is at."""
-    part = path.with_suffix(".part")
-    with open(part, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
-    part.replace(path)
 
 
 def markdown(lines: list[dict[str, Any]]) -> str:

@@ -18,7 +18,6 @@ guard's numbers were chosen on. What the file already has is kept; ``--fresh`` s
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections import defaultdict
 from itertools import product
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from csv_lines import read_lines, write_lines
 from uncertainty import BASE, CELLS, HERE, SLOTS, TRACE, assumed_costs
 from uncertainty_steps import Steps, draw_steps, fresh_split_of, predictor_of, read_shared_trace
 
@@ -59,10 +59,7 @@ def main() -> int:
         return 0
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"guard{'' if options.split == 'test' else '_validation'}.csv"
-    lines: list[dict[str, Any]] = []
-    if path.exists() and not options.fresh:
-        with open(path, encoding="utf-8", newline="") as file:
-            lines = list(csv.DictReader(file))
+    lines = read_lines(path, fresh=options.fresh)
     trace = read_shared_trace(options.trace)
     split = fresh_split_of(trace)
     model = predictor_of(trace, options.predictor, split)
@@ -75,12 +72,7 @@ def main() -> int:
         steps = draw_steps(trace, model, sequences, batch=batch, seed=seed, windows=1, window=options.window)
         start = {"split": options.split, "seed": seed, "batch": batch}
         lines += [start | line for line in judged(steps, seed, batch, shares, trace.layers)]
-        part = path.with_suffix(".part")
-        with open(part, "w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(lines)
-        part.replace(path)
+        write_lines(path, lines, FIELDS)
         print(f"seed {seed} batch {batch}: {len(lines)} lines", file=sys.stderr)
     rows_of, lost = table(lines), losses(lines)
     path.with_suffix(".md").write_text(markdown(rows_of, lost, lines, options.split), encoding="utf-8")

@@ -18,7 +18,6 @@ Planning is timed in parts:
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import platform
 import sys
@@ -29,6 +28,7 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
+from csv_lines import write_lines
 
 from prescope.formulation import Instance, instance_arrays, model_names
 from prescope.formulation.workload import layer_tables, workload
@@ -64,10 +64,7 @@ def main() -> int:
                 lines.append(measure(model, options.machine, batch, seed, options.lookahead))
             print(f"{model} batch {batch}: {len(lines)} batches planned", file=sys.stderr)
     options.output.mkdir(parents=True, exist_ok=True)
-    with open(options.output / "planner.csv", "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_lines(options.output / "planner.csv", lines)
     (options.output / "planner.md").write_text(markdown(lines, options), encoding="utf-8")
     behind = [line for line in lines if line["behind_best_rule"] > TOLERANCE]
     for line in behind:

@@ -19,7 +19,6 @@ A predictor is trained into ``--predictor`` where there is none (minutes).
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from csv_lines import read_lines, write_lines
 from uncertainty import assumed_costs
 from uncertainty_steps import Steps, draw_steps, predictor_of, read_shared_trace, split_of
 
@@ -78,7 +78,7 @@ def main() -> int:
         return 0
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"residency{'' if options.split == 'test' else '_validation'}.csv"
-    lines = [] if options.fresh or not path.exists() else read(path)
+    lines = read_lines(path, fresh=options.fresh)
     wanted = [
         key
         for key in product(range(options.seeds), options.batches, CAPACITIES)
@@ -125,7 +125,7 @@ def run(options: argparse.Namespace, wanted: list[Any], lines: list[Any], path: 
         where = {"split": options.split, "seed": seed, "batch": batch, "capacity": capacity}
         for line in cell(horizon, steps, start, outlook):
             lines.append({**where, "steps": horizon.steps, **line})
-        write(path, lines)
+        write_lines(path, lines, FIELDS)
         print(f"seed {seed} batch {batch} capacity {capacity}: {len(lines)} lines", file=sys.stderr)
     return lines
 
@@ -228,22 +228,6 @@ def line(planner: str, rule: str, schedule: HorizonSchedule, rule_ns: int = 0) -
         "uses": schedule.uses,
         "flow_ms": round(rule_ns / 1e6, 1) if rule_ns else "",
     }
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Lines of earlier runs."""
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def write(path: Path, lines: list[dict[str, Any]]) -> None:
-    """All lines so far; a run that is killed loses the cell it is at."""
-    part = path.with_suffix(".part")
-    with open(part, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
-    part.replace(path)
 
 
 def best_of(rules: dict[str, list[dict[str, Any]]], seed: str) -> dict[str, Any]:

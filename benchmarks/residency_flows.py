@@ -11,13 +11,13 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from csv_lines import read_lines, write_lines
 from residency import CAPACITIES, HERE, STEPS, TRACE, decoded, horizon_of, planner_of, rows_of
 from uncertainty_steps import Steps, read_shared_trace, split_of
 
@@ -37,7 +37,7 @@ def main() -> int:
         return 0
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "residency_flows.csv"
-    lines = read(path) if path.exists() and not options.fresh else []
+    lines = read_lines(path, fresh=options.fresh)
     trace = read_shared_trace(TRACE)
     split = split_of(trace)
     shares = popularity(trace, rows=np.concatenate([rows_of(trace, one) for one in split.train]))
@@ -47,7 +47,7 @@ def main() -> int:
             if any((int(one["batch"]), float(one["capacity"])) == (batch, capacity) for one in lines):
                 continue
             lines.append(cell(trace, steps, batch, capacity, choose_residents(shares, fraction=capacity)))
-            write(path, lines)
+            write_lines(path, lines, FIELDS)
             print(lines[-1], file=sys.stderr)
     path.with_suffix(".md").write_text(markdown(lines), encoding="utf-8")
     return 0
@@ -96,22 +96,6 @@ def cell(trace: RoutingTrace, steps: Steps, batch: int, capacity: float, residen
         "flow_s": round(flow_s, 3),
         "bound_s": round(bound_s, 3),
     }
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Lines of earlier runs."""
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def write(path: Path, lines: list[dict[str, Any]]) -> None:
-    """All lines so far."""
-    part = path.with_suffix(".part")
-    with open(part, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
-    part.replace(path)
 
 
 def markdown(lines: list[dict[str, Any]]) -> str:

@@ -18,7 +18,6 @@ A quarter of the experts is resident at first, 8 slots (2 for the tiny model), c
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import residency_gain
+from csv_lines import write_lines
 from residency_gain import NONE, PREFETCH, simulate, worth_of
 from uncertainty import assumed_costs
 from uncertainty_steps import HORIZONS, Steps
@@ -73,10 +73,7 @@ def main() -> int:
     lines = [line for source in sources for cell in CELLS for line in measure(source, cell)]
     chosen.output.mkdir(parents=True, exist_ok=True)
     path = chosen.output / "residency_prompt.csv"
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_lines(path, lines)
     path.with_suffix(".md").write_text(markdown(lines), encoding="utf-8")
     return 0
 

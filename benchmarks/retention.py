@@ -12,11 +12,12 @@ Writes ``benchmarks/results/retention.csv`` and ``retention.md``.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from pathlib import Path
 from statistics import mean
 from typing import Any
+
+from csv_lines import read_lines, write_lines
 
 from prescope.compare import CompareSettings, Row, compare
 from prescope.models import TINY, named_predictor, open_model, shipped_prompts
@@ -57,7 +58,7 @@ def main() -> int:
             lines = [line for line in lines if (line["seed"], line["batch"]) != (str(seed), str(batch))]
             lines += [line_of(row, seed, options.tokens) for row in result.rows]
             options.output.mkdir(parents=True, exist_ok=True)
-            write_lines(path, lines)
+            write_lines(path, lines, FIELDS)
             print(f"seed {seed} batch {batch}: {len(result.rows)} runs", file=sys.stderr)
     path.with_suffix(".md").write_text(markdown(lines, options.tokens), encoding="utf-8")
     wrong = [line for line in lines if line["tokens_equal"] != "True"]
@@ -79,22 +80,6 @@ def parser() -> argparse.ArgumentParser:
     parsed.add_argument("--again", action="store_true", help="run everything again")
     parsed.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     return parsed
-
-
-def read_lines(path: Path) -> list[dict[str, str]]:
-    """What was measured before."""
-    if not path.exists():
-        return []
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def write_lines(path: Path, lines: list[dict[str, str]]) -> None:
-    """Write all lines."""
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
 
 
 def have(lines: list[dict[str, str]], seed: int, batch: int, tokens: int, executed: bool) -> bool:

@@ -19,7 +19,6 @@ decoded tokens:
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.csv_lines import write_lines
 from prescope.instances import (
     NOT_RECORDED,
     Phase,
@@ -169,10 +169,7 @@ def main() -> int:
     arguments = parser.parse_args()
     lines = rows(arguments.traces)
     arguments.output.mkdir(parents=True, exist_ok=True)
-    with open(arguments.output / "routing_statistics.csv", "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_lines(arguments.output / "routing_statistics.csv", lines, FIELDS)
     text = ["| " + " | ".join(FIELDS) + " |", "|" + "---|" * len(FIELDS)]
     for line in lines:
         cells = [f"{v:.3f}" if isinstance(v, float) else str(v) for v in (line[f] for f in FIELDS)]

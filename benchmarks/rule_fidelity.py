@@ -10,7 +10,6 @@ code on the same recording, which the table repeats.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.csv_lines import write_lines
 from prescope.formulation import Demand, Instance, instance_arrays, makespan_ns
 from prescope.instances import RoutingTrace, build_instances, popularity, read_trace
 from prescope.solver import Limits, get_method
@@ -55,10 +55,7 @@ def main() -> int:
         for line in measure(trace, shares, machine, resident, batch, options.steps)
     ]
     options.output.mkdir(parents=True, exist_ok=True)
-    with open(options.output / "rule_fidelity.csv", "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_lines(options.output / "rule_fidelity.csv", lines)
     (options.output / "rule_fidelity.md").write_text(markdown(lines), encoding="utf-8")
     return 0
 

@@ -11,7 +11,6 @@ evaluator, deterministic. Exit code 1 when a frozen default is not the chosen on
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.csv_lines import write_lines
 from benchmarks.paper_cells import MACHINES, MODELS, Setting, build
 from prescope.formulation import Instance, makespan_ns, model_shape
 from prescope.runtime.control import realise
@@ -79,10 +79,7 @@ def main() -> int:
             lines += list(measure(cell, prefill, seed))
         print(f"{number}/{len(cells)} {cell.name}", file=sys.stderr)
     options.output.mkdir(parents=True, exist_ok=True)
-    with open(options.output / "tune_rules.csv", "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_lines(options.output / "tune_rules.csv", lines)
     (options.output / "tune_rules.md").write_text(markdown(lines, options), encoding="utf-8")
     wrong = [rule for rule in GRIDS if not is_default(rule, chosen(rule, lines))]
     for rule in wrong:

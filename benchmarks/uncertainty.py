@@ -18,7 +18,6 @@ is trained into ``--predictor`` on the first run.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
+from csv_lines import read_lines, write_lines
 from uncertainty_steps import Steps, draw_steps, predictor_of, read_shared_trace, split_of
 
 from prescope.formulation import CostModel, Demand, Instance, LinearTime, Link, makespan_ns
@@ -75,7 +75,7 @@ def main() -> int:
         return 0
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"uncertainty{'' if options.split == 'test' else '_validation'}.csv"
-    lines = [] if options.fresh or not path.exists() else read(path)
+    lines = read_lines(path, fresh=options.fresh)
     trace = read_shared_trace(options.trace)
     split = split_of(trace)
     model = predictor_of(trace, options.predictor)
@@ -101,7 +101,7 @@ def main() -> int:
             place = dict(zip(FIELDS[3:7], cell, strict=True))
             start = {"split": options.split, "seed": seed, "batch": batch}
             lines.append({**start, **place, "policy": policy, "time_ns": time_ns})
-        write(path, lines)
+        write_lines(path, lines, FIELDS)
         print(f"seed {seed} batch {batch}: {len(lines)} lines", file=sys.stderr)
     worst = worst_cells(lines)
     path.with_suffix(".md").write_text(markdown(lines, worst, options), encoding="utf-8")
@@ -184,22 +184,6 @@ def assumed_costs(size_mb: float, link: int, cpu: int, layers: int, params: int 
         dense=(LinearTime(fixed_ns=300_000, per_token_ns=300_000 / 256),),
         source="assumed",
     )
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Lines of earlier runs."""
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def write(path: Path, lines: list[dict[str, Any]]) -> None:
-    """All lines so far; a run that is killed loses the batch it is at."""
-    part = path.with_suffix(".part")
-    with open(part, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
-    part.replace(path)
 
 
 def by_cell(lines: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, int]]:

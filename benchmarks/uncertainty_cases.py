@@ -16,7 +16,6 @@ Writes ``benchmarks/results/uncertainty_cases.csv`` and ``.md``; what the file a
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections import defaultdict
 from itertools import product
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from csv_lines import read_lines, write_lines
 from uncertainty import BASE, CLAIRVOYANT, HERE, TRACE, assumed_costs
 from uncertainty_steps import draw_steps, predictor_of, read_shared_trace, split_of
 
@@ -67,10 +67,7 @@ def main() -> int:
         return 0
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "uncertainty_cases.csv"
-    lines: list[dict[str, Any]] = []
-    if path.exists() and not options.fresh:
-        with open(path, encoding="utf-8", newline="") as file:
-            lines = list(csv.DictReader(file))
+    lines = read_lines(path, fresh=options.fresh)
     for case, batches in CASES.items():
         trace, split = trace_of(case, options.trace)
         model = predictor_of(trace, options.predictors / PREDICTORS[case], split)
@@ -110,12 +107,7 @@ def main() -> int:
                         code=code,
                     )
                     lines.append(place | {"policy": policy, "time_ns": int(rolled.layer_end_ns[-1])})
-            part = path.with_suffix(".part")
-            with open(part, "w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(lines)
-            part.replace(path)
+            write_lines(path, lines, FIELDS)
             print(f"{case}, seed {seed}, batch {batch}: {len(lines)} lines", file=sys.stderr)
     worst = path.with_suffix(".md")
     text, lost = markdown(lines)

@@ -15,13 +15,13 @@ Times need a quiet machine; makespans, bounds and deterministic times do not.
 """
 
 import argparse
-import csv
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.csv_lines import read_lines, write_lines
 from benchmarks.warm_start_table import markdown
 from prescope.formulation import Instance
 from prescope.instances import RoutingTrace, build_instances, read_trace
@@ -54,7 +54,7 @@ def main() -> int:
     path = options.output / "warm_starts.csv"
     if not options.report:
         run(path, options)
-    rows = read_rows(path)
+    rows = read_lines(path)
     (options.output / "warm_starts.md").write_text(markdown(rows), encoding="utf-8")
     return 0
 
@@ -78,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
 
 def run(path: Path, options: argparse.Namespace) -> None:
     """Append the rows of every chain that is not complete."""
-    rows = read_rows(path)
+    rows = read_lines(path)
     for name, trace, costs in traces():
         for batch in options.batches:
             instances = steps(trace, costs, batch, options)
@@ -91,7 +91,7 @@ def run(path: Path, options: argparse.Namespace) -> None:
                     # The plan and the model of the step before are gone: an incomplete chain starts over.
                     rows = [row for row in rows if of(row) != chain]
                     rows += list(plan_chain(chain, instances, options))
-                    write_rows(path, rows)
+                    write_lines(path, rows)
                     print(f"{name} batch {batch} {method} {start}: {len(rows)} rows", file=sys.stderr)
 
 
@@ -191,24 +191,6 @@ def text(value: Any) -> str:
 def of(row: dict[str, Any]) -> Chain:
     """The chain a row belongs to."""
     return Chain(trace=row["trace"], batch=int(row["batch"]), method=row["method"], start=row["start"])
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Rows written so far."""
-    if not path.is_file():
-        return []
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write all rows, whole or not at all."""
-    temporary = path.with_suffix(".tmp")
-    with open(temporary, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    temporary.replace(path)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ policy. Rows of ``benchmarks/results/whatif_disk.csv`` that are there already ar
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import shutil
 import sys
@@ -27,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.csv_lines import read_lines, write_lines
 from benchmarks.disk_routing import Array
 from benchmarks.disk_speed import rail_gb_s
 from prescope.formulation import CostModel, Tier
@@ -58,11 +58,11 @@ def main() -> int:
     work.mkdir(parents=True, exist_ok=True)
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / ("whatif_disk_quick.csv" if options.quick else "whatif_disk.csv")
-    lines = [] if options.fresh or not path.exists() else read(path)
+    lines = read_lines(path, fresh=options.fresh)
     try:
         for line in new_lines(work, options, lines, say):
             lines.append(line)
-            write(path, lines)
+            write_lines(path, lines, FIELDS)
     finally:
         if not options.keep:
             shutil.rmtree(work, ignore_errors=True)
@@ -283,22 +283,6 @@ def recall_of(said: list[dict[int, Array]], counts: Array) -> float:
             hit += len(set(wanted.tolist()) & set(named.tolist()))
             needed += len(wanted)
     return hit / needed
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Rows of earlier runs."""
-    with open(path, encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
-def write(path: Path, lines: list[dict[str, Any]]) -> None:
-    """All rows so far."""
-    part = path.with_suffix(".part")
-    with open(part, "w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, fieldnames=FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
-    part.replace(path)
 
 
 def markdown(lines: list[dict[str, Any]]) -> str:
