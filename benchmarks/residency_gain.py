@@ -20,7 +20,6 @@ file and ``residency_gain.md``.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from csv_lines import read_lines, write_lines
 from residency import decoded, rows_of
 from uncertainty import assumed_costs
 from uncertainty_steps import HORIZONS, Steps, draw_steps, predictor_of, read_shared_trace, split_of
@@ -99,7 +99,7 @@ def main() -> int:
     sequences = split.test if options.split == "test" else split.validation
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"residency_gain{'' if options.split == 'test' else '_validation'}.csv"
-    lines = read(path) if path.exists() and not options.fresh else []
+    lines = read(path, fresh=options.fresh)
     for seed in range(options.seeds):
         for batch in sorted({cell[0] for cell in CELLS}):
             for run in range(RUNS.get(batch, 1)):
@@ -113,7 +113,7 @@ def main() -> int:
                 for cell in CELLS:
                     if cell[0] == batch:
                         lines += run_cell(cell, seed, run, steps, residents, start, outlooks[settings])
-                write(path, lines)
+                write_lines(path, lines)
                 print(f"seed {seed} batch {batch} run {run}: {len(lines)} lines", file=sys.stderr)
     path.with_suffix(".md").write_text(markdown(lines, options), encoding="utf-8")
     return 0
@@ -301,26 +301,15 @@ def slot_owners(site: Site, state: StepState, layer: int) -> dict[int, tuple[int
     }
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read(path: Path, *, fresh: bool) -> list[dict[str, Any]]:
     """Lines of earlier runs."""
-    with open(path, encoding="utf-8", newline="") as file:
-        return [
-            {
-                key: value if key == "way" else float(value) if "." in value else int(value)
-                for key, value in line.items()
-            }
-            for line in csv.DictReader(file)
-        ]
-
-
-def write(path: Path, lines: list[dict[str, Any]]) -> None:
-    """All lines so far; a run that is killed loses the batch it is at."""
-    part = path.with_suffix(".part")
-    with open(part, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
-    part.replace(path)
+    return [
+        {
+            key: value if key == "way" else float(value) if "." in value else int(value)
+            for key, value in line.items()
+        }
+        for line in read_lines(path, fresh=fresh)
+    ]
 
 
 def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
