@@ -33,9 +33,11 @@ class RowPool:
     places
         Row of each expert, -1 without one; int64 ``[layers, experts]``.
     trust_ns
-        What reads ahead promised to save and what they did save, both fading; float64 ``[2]``.
+        Of reads ahead, float64 ``[4]``: what they promised to save and what they did, both fading; what they
+        have saved since they last broke even, never above 0; and whether they rest (not 0).
     pushed_out
-        Who was given up for a read ahead that nobody needed; bool ``[layers, experts]``.
+        Who was given up for a read ahead that nobody needed (1), or would have been (2), else 0, until its
+        layer runs; int8 ``[layers, experts]``.
     """
 
     def __init__(self, rows: int, residency: Residency) -> None:
@@ -44,8 +46,8 @@ class RowPool:
         self.residency = residency
         self.owners: IntArray = np.full(rows, NOBODY, dtype=np.int64)
         self.places: IntArray = np.full(residency.scores(0).shape, NOBODY, dtype=np.int64)
-        self.trust_ns: FloatArray = np.zeros(2)
-        self.pushed_out: npt.NDArray[np.bool_] = np.zeros(self.places.shape, dtype=np.bool_)
+        self.trust_ns: FloatArray = np.zeros(4)
+        self.pushed_out: npt.NDArray[np.int8] = np.zeros(self.places.shape, dtype=np.int8)
 
     def __len__(self) -> int:
         return int(self.owners.shape[0])
@@ -77,7 +79,7 @@ class RowPool:
         """Believe nothing about any row."""
         self.owners.fill(NOBODY)
         self.places.fill(NOBODY)
-        self.pushed_out.fill(False)
+        self.pushed_out.fill(0)
 
     def victim(
         self, layer: int, scores: FloatArray, barred: Collection[Key], *, below: float = np.inf

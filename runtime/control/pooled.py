@@ -7,8 +7,9 @@ import numpy as np
 from prescope.formulation import CostModel, Demand, Instance, LayerPlan, Plan, PlanInfo, Tier, Transfer
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.runtime.control.pool import Key, RowPool
+from prescope.runtime.control.pooled_guard import GONE, RESTING, SPARED, trust_reads
 from prescope.runtime.control.prediction_lane import Forecaster, PredictionLane
-from prescope.runtime.control.read_rules import FADE, read_rules
+from prescope.runtime.control.read_rules import read_rules
 from prescope.runtime.control.tables import CostTables
 from prescope.runtime.control.wave import Wave
 from prescope.solver.online import GatePolicy, GateState, LayerForecast
@@ -69,6 +70,7 @@ class PooledStep:
         self._host_free_ns = 0
         self._promise_ns: dict[Key, float] = {}
         self._displaced: dict[Key, Key] = {}
+        self._watched_ns: dict[Key, int] = {}
         self._arrival_ns: dict[Key, int] = {}
         self._counts = np.zeros((costs.layers, experts), dtype=np.int64)
         self._likely = np.zeros((costs.layers, experts))
@@ -243,7 +245,8 @@ class PooledStep:
         layer = state.layer
         if self._rules.planned:
             wishes = self._planned(state) if state.future else ()
-        trusted = self._pool.trust_ns[1] >= self._rules.guard * self._pool.trust_ns[0]
+        resting = self._rules.guard > 0.0 and bool(self._pool.trust_ns[RESTING])
+        room = len(self._pool) - len(self._waiting(layer))
         copies: list[Transfer] = []
         scores = self._scores(layer)
         current = {(layer, expert) for expert in (self._layers_gpu(layer))}
@@ -254,15 +257,9 @@ class PooledStep:
                 continue
             if link_ns >= next_gate_ns:
                 break
-            promise_ns = float(self._likely[key]) * self._costs.copy_ns(key[0])
-            if not trusted:
-                # Wishes are watched, not granted.
-                self._promise_ns[key] = promise_ns
-                link_ns += self._costs.copy_ns(key[0])
-                continue
             # Rows of the running layer are left alone: they may still be read when the copy starts.
             barred = self._waiting(layer) | current
-            if len(self._pool) - len(self._waiting(layer)) < 2:
+            if room < 2:
                 break
             row = self._pool.victim(key[0], scores, barred, below=float(scores[key]))
             if row is None:
@@ -270,7 +267,14 @@ class PooledStep:
             displaced = self._pool.owner(row)
             if displaced is not None:
                 self._displaced[key] = displaced
-            self._promise_ns[key] = promise_ns
+            self._promise_ns[key] = float(self._likely[key]) * self._costs.copy_ns(key[0])
+            room -= 1
+            if resting:
+                # Wishes are watched, not granted; the next one would displace somebody else.
+                self._watched_ns[key] = link_ns = link_ns + self._costs.copy_ns(key[0])
+                if displaced is not None:
+                    scores[displaced] = np.inf
+                continue
             copies.append(self._copy(key, row, layer, gate_ns))
             link_ns = self._link_ns
         return tuple(copies)
@@ -305,27 +309,25 @@ class PooledStep:
             key = (layer, expert)
             promise_ns = self._promise_ns.get(key, 0.0)
             arrival_ns = self._arrival_ns.get(key)
-            held = pool.row_of(key) is not None
-            if promise_ns > 0.0 and (arrival_ns is not None or not held):
+            held, made = pool.row_of(key) is not None, arrival_ns is not None
+            if promise_ns > 0.0 and (made or not held):
                 promised += promise_ns
-                if count and arrival_ns is not None:
-                    kept += copy_ns - max(0, arrival_ns - gate_ns)
-                elif count:
-                    kept += copy_ns
-                elif arrival_ns is not None:
-                    in_vain |= arrival_ns > gate_ns
+                comes_ns = self._watched_ns[key] if arrival_ns is None else arrival_ns
+                if count:
+                    kept += copy_ns - max(0, comes_ns - gate_ns)
+                else:
+                    in_vain |= made and comes_ns > gate_ns
                     displaced = self._displaced.get(key)
                     if displaced is not None:
-                        pool.pushed_out[displaced] = True
+                        pool.pushed_out[displaced] = GONE if made else SPARED
             if count:
                 missing |= not held
-                if pool.pushed_out[key] and not held:
+                if pool.pushed_out[key] == (SPARED if held else GONE):
                     kept -= copy_ns
-                pool.pushed_out[key] = False
+            pool.pushed_out[key] = 0
         if in_vain and missing:
             kept -= late_ns
-        pool.trust_ns[0] = pool.trust_ns[0] * FADE + promised
-        pool.trust_ns[1] = pool.trust_ns[1] * FADE + kept
+        trust_reads(pool.trust_ns, promised, kept, copy_ns, self._rules.guard)
 
     def _layers_gpu(self, layer: int) -> IntArray:
         return self._counts[layer].nonzero()[0] if layer >= 0 else np.zeros(0, dtype=np.int64)

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 
 from prescope.formulation.demand import FloatArray, IntArray
-from prescope.runtime.control.pooled_guard import note_displaced, settle
+from prescope.runtime.control.pooled_guard import RESTING, note_displaced, settle
 from prescope.runtime.control.pooled_site import PoolSite, PoolState
 from prescope.runtime.control.step_state import HOST_FREE, LAYER_END, LINK, NEVER, BoolArray
 from prescope.solver.online.gate_arrays import Coming, Gate, PolicyCode
@@ -70,7 +70,7 @@ def run_pooled_gate(
     gpu, _, wishes, _ = decide(gate, _first(coming, look), code, state.answer)
     state.counters[1] = gpu
     if site.guard > 0.0 and layer >= 0:
-        settle(state, layer, counts, site.copy_ns[layer], gate_ns)
+        settle(state, layer, counts, site.copy_ns[layer], gate_ns, site.guard)
     _lift(site, state, layer, scores)
     computed = np.full(experts, _NOT_RUN, dtype=np.int64)
     if layer >= 0:
@@ -257,7 +257,7 @@ def _read_ahead(
     active: BoolArray,
     scores: FloatArray,
 ) -> None:
-    trusted = state.trust_ns[1] >= site.guard * state.trust_ns[0]
+    resting = site.guard > 0.0 and state.trust_ns[RESTING] != 0.0
     link_ns = max(state.clock[LINK], gate_ns)
     room = state.owners.shape[0] - _waiting(state, layer)
     # Rows of the running layer are left alone: they may still be read when the copy starts.
@@ -270,11 +270,6 @@ def _read_ahead(
         if link_ns >= next_gate_ns:
             break
         copy_ns = site.copy_ns[target]
-        if not trusted:
-            # Wishes are watched, not granted.
-            state.promise_ns[target, expert] = likely * copy_ns
-            link_ns += copy_ns
-            continue
         if room < 2:
             break
         row = _victim(site, state, target, scores, layer, active, computed, 0, scores[target, expert])
@@ -282,8 +277,16 @@ def _read_ahead(
             continue
         note_displaced(state, target, expert, row)
         state.promise_ns[target, expert] = likely * copy_ns
-        _copy(site, state, target, expert, row, layer, gate_ns)
         room -= 1
+        if resting:
+            # Wishes are watched, not granted; the next one would displace somebody else.
+            link_ns += copy_ns
+            state.watched_ns[target, expert] = link_ns
+            owner = state.owners[row]
+            if owner >= 0:
+                scores[owner // active.shape[0], owner % active.shape[0]] = np.inf
+            continue
+        _copy(site, state, target, expert, row, layer, gate_ns)
         link_ns = state.clock[LINK]
 
 

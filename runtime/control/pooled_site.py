@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from prescope.formulation.demand import FloatArray, IntArray
 from prescope.runtime.control.pool import RowPool
-from prescope.runtime.control.step_state import NEVER, BoolArray
+from prescope.runtime.control.step_state import NEVER
 from prescope.solver.online.gate_arrays import Answer, new_answer
 
 
@@ -31,7 +32,7 @@ class PoolSite(NamedTuple):
     least
         Least probability at which an expert is read ahead.
     guard
-        Share of its promises that reading ahead must keep to go on; 0 trusts it always.
+        As of `prescope.runtime.control.read_rules.ReadRules`.
     """
 
     dense_ns: IntArray
@@ -67,7 +68,9 @@ class PoolState(NamedTuple):
     promise_ns
         What reading an expert ahead is expected to save, 0 where it is not; float64 ``[L, E]``.
     displaced
-        Whom a read ahead displaced, as ``layer * experts + expert`` or -1; int64 ``[L, E]``.
+        Whom a read ahead displaced or would have, as ``layer * experts + expert`` or -1; int64 ``[L, E]``.
+    watched_ns
+        When a read ahead that was not made, as they rest, would have come; int64 ``[L, E]``.
     owners, places, trust_ns, pushed_out
         Of the `RowPool`; they outlive the step.
     """
@@ -81,10 +84,11 @@ class PoolState(NamedTuple):
     tokens: FloatArray
     promise_ns: FloatArray
     displaced: IntArray
+    watched_ns: IntArray
     owners: IntArray
     places: IntArray
     trust_ns: FloatArray
-    pushed_out: BoolArray
+    pushed_out: npt.NDArray[np.int8]
 
 
 def new_pool_state(pool: RowPool, *, ahead: int) -> PoolState:
@@ -100,6 +104,7 @@ def new_pool_state(pool: RowPool, *, ahead: int) -> PoolState:
         tokens=np.zeros((ahead, experts)),
         promise_ns=np.zeros(shape),
         displaced=np.full(shape, NEVER, dtype=np.int64),
+        watched_ns=np.zeros(shape, dtype=np.int64),
         owners=pool.owners,
         places=pool.places,
         trust_ns=pool.trust_ns,

@@ -9,6 +9,10 @@ from prescope.solver.online import ExpectedPolicy, GatePolicy
 FADE = 0.98
 """What is left of a gate's promises at the next one: the guard looks back over some fifty gates."""
 
+SLACK = 8.0
+"""Reads' time that reading ahead may have lost since it last broke even. Where little is read ahead, the last
+fifty gates have some ten reads, and a share of those says nothing of the predictor."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRules:
@@ -23,7 +27,8 @@ class ReadRules:
     spread
         As of `prescope.solver.online.reads.plan_reads`.
     guard
-        Reading ahead rests while it saves less than this share of what it promised; 0 trusts it always.
+        Reading ahead that has lost the time of `SLACK` reads rests until it would have saved this share of
+        what it promises; 0 trusts it always.
     """
 
     least: float

@@ -67,11 +67,14 @@ class Steps:
     rows=st.integers(1, 14),
     charged=st.booleans(),
     good=st.booleans(),
+    resting=st.booleans(),
 )
-def test_compiled_control_of_a_pool_is_the_plain_one(name, seed, residency, rows, charged, good):
+def test_compiled_control_of_a_pool_is_the_plain_one(name, seed, residency, rows, charged, good, resting):
     options = {"residency": residency, "rows": rows, "charged": charged, "good": good}
     plain = Steps(PooledStep, seed, policy=make_gate_policy(name), **options)
     compiled = Steps(CompiledPooledStep, seed, policy=make_gate_policy(name), **options)
+    for steps in (plain, compiled):
+        steps.pool.trust_ns[:] = 0.0, -1000.0 * resting, 0.0, resting
     for _ in range(4):
         assert compiled.step() == plain.step()
         assert (compiled.pool.owners == plain.pool.owners).all()
