@@ -2,12 +2,18 @@
 
     python -m benchmarks.disk_expected --split validation --seeds 2
     python -m benchmarks.disk_expected
+    python -m benchmarks.disk_expected --split choice --seeds 7
+    python -m benchmarks.disk_expected --split fresh
 
 Decode routing of gpt-oss-20b (``../shared/traces``; without it there is nothing to do) with the forecasts of
 the routing-only predictor, as in ``uncertainty.py``: trained on 48 sequences, calibrated on 12 (validation),
 judged on the other 28. All experts are on disk, a pool of rows holds 10, 25 or 50 % of them, and nothing is
 computed but on the one device. Steps follow each other over one pool that is empty at first; the first
 ``--warm`` of them are not counted. A step begins without reads from the step before it.
+
+The last two have the good and the bad predictors alone. The guard was chosen on ``choice``: a predictor
+trained on the 28, judged on 20 of the 48, as it looks better than it is on the sequences that calibrate it.
+Nothing about the guard was chosen on ``fresh``: as in ``guard.py``, the other 28 of the 48.
 
 Two sets of costs: *machine*, a virtual machine of 2 cores and its disk, as measured; and *nvme*, the preset
 gpt-oss-20b@nvme-ram, whose constants are assumed. Times are those of the control's clock, which the tests
@@ -41,6 +47,7 @@ from benchmarks.disk_expected_steps import (
 from prescope.formulation import CostModel, preset
 from prescope.formulation.demand import FloatArray
 from prescope.instances import popularity
+from prescope.predictor.split import SequenceSplit
 from prescope.runtime.control.read_rules import EXPECTED, ReadRules
 from prescope.runtime.control.residency import Residency, make_residency
 from prescope.solver.online import ExpectedPolicy, make_gate_policy
@@ -52,9 +59,16 @@ BATCHES = (1, 4, 8, 32)
 MEMORIES = (10, 25, 50)
 RESIDENCIES = ("static", "lru", "moving-average", "mixed-average", "learned")
 SWEPT = "mixed-average"
-KINDS = ("good", "wrong", "late", "shifted", "uniform")
+KINDS = ("good", "wrong", "late", "shifted", "uniform", "over-confident", "under-confident")
 GUARD_WARM, GUARD_STEPS = 20, 50
 OPEN = ReadRules(least=EXPECTED.least, planned=True, spread=EXPECTED.spread)
+PREDICTORS = {
+    "test": "uncertainty_predictor",
+    "validation": "uncertainty_predictor",
+    "choice": "disk_choice_predictor",
+    "fresh": "guard_predictor",
+}
+GUARD_ALONE = ("choice", "fresh")
 NONE = Way(policy=make_gate_policy("on-demand"), lookahead=1)
 SHIPPED = "expected"
 CLAIRVOYANT = "clairvoyant"
@@ -90,7 +104,7 @@ def main() -> int:
         print(f"nothing to do: no trace {options.trace}", file=sys.stderr)
         return 0
     options.output.mkdir(parents=True, exist_ok=True)
-    path = options.output / f"disk_expected{'' if options.split == 'test' else '_validation'}.csv"
+    path = options.output / f"disk_expected{'' if options.split == 'test' else '_' + options.split}.csv"
     lines = read_lines(path, fresh=options.fresh)
     study = Study(options)
     for seed, batch in product(range(options.seeds), options.batches):
@@ -111,8 +125,8 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("--trace", type=Path, default=TRACE)
-    options.add_argument("--predictor", type=Path, default=HERE.parent / ".cache" / "uncertainty_predictor")
-    options.add_argument("--split", choices=("test", "validation"), default="test")
+    options.add_argument("--predictor", type=Path, help="folder of the trained one, by default of the split")
+    options.add_argument("--split", choices=tuple(PREDICTORS), default="test")
     options.add_argument("--batches", nargs="+", type=int, default=BATCHES)
     options.add_argument("--seeds", type=int, default=5)
     options.add_argument("--steps", type=int, default=30)
@@ -129,13 +143,20 @@ class Study:
         # They lie beside this file and are scripts of their own.
         sys.path.append(str(HERE))
         from residency import decoded, rows_of
-        from uncertainty_steps import predictor_of, read_shared_trace, split_of
+        from uncertainty_steps import fresh_split_of, predictor_of, read_shared_trace, split_of
 
         self._options = options
         self._trace = read_shared_trace(options.trace)
         split = split_of(self._trace)
-        self._sequences = split.test if options.split == "test" else split.validation
-        self._model = predictor_of(self._trace, options.predictor)
+        fresh = fresh_split_of(self._trace)
+        if options.split == "fresh":
+            split = fresh
+        elif options.split == "choice":
+            rest = tuple(one for one in split.train if one not in fresh.test)
+            split = SequenceSplit(train=split.test, validation=split.validation, test=rest)
+        self._sequences = split.validation if options.split == "validation" else split.test
+        folder = options.predictor or HERE.parent / ".cache" / PREDICTORS[options.split]
+        self._model = predictor_of(self._trace, folder, split)
         self._shape = (self._trace.layers, self._trace.meta.experts)
         rows = np.concatenate([rows_of(self._trace, one) for one in split.train])
         shares = popularity(self._trace, rows=rows)
@@ -151,6 +172,12 @@ class Study:
     def run(self, seed: int, batch: int) -> Iterator[dict[str, Any]]:
         """All lines of one draw."""
         longer = self._draw(seed, batch)
+        if self._options.split not in GUARD_ALONE:
+            yield from self._shares(longer)
+        for name, memory in product(self._costs, MEMORIES):
+            yield from self._guard(longer, seed, name, memory)
+
+    def _shares(self, longer: Decode) -> Iterator[dict[str, Any]]:
         decode = longer.first(self._options.steps)
         known = decode.known()
         for (name, costs), memory in product(self._costs.items(), MEMORIES):
@@ -163,15 +190,18 @@ class Study:
                 yield self._line(place, known, costs, residency, CLAIRVOYANT, KNOWING, self._options.warm)
             yield self._line(place, decode, costs, "belady", "none", NONE, self._options.warm)
             yield self._line(place, known, costs, "belady", CLAIRVOYANT, KNOWING, self._options.warm)
-            place = {**place, "predictor": "any, long"}
-            yield self._line(place, longer, costs, SWEPT, "none", NONE, GUARD_WARM)
-            for kind in KINDS:
-                place = {**place, "predictor": f"{kind}, long"}
-                bad = spoiled(longer, kind, seed)
-                yield self._line(place, bad, costs, SWEPT, SHIPPED, WAYS[SHIPPED], GUARD_WARM)
-                if kind == "good":
-                    unwatched = "expected w=2, no guard"
-                    yield self._line(place, bad, costs, SWEPT, unwatched, WAYS[unwatched], GUARD_WARM)
+
+    def _guard(self, longer: Decode, seed: int, name: str, memory: int) -> Iterator[dict[str, Any]]:
+        costs = self._costs[name]
+        place = {"costs": name, "memory": memory, "predictor": "any, long"}
+        yield self._line(place, longer, costs, SWEPT, "none", NONE, GUARD_WARM)
+        for kind in KINDS:
+            place = {**place, "predictor": f"{kind}, long"}
+            bad = spoiled(longer, kind, seed)
+            yield self._line(place, bad, costs, SWEPT, SHIPPED, WAYS[SHIPPED], GUARD_WARM)
+            if kind == "good":
+                unwatched = "expected w=2, no guard"
+                yield self._line(place, bad, costs, SWEPT, unwatched, WAYS[unwatched], GUARD_WARM)
 
     def _line(
         self,

@@ -10,6 +10,8 @@ from typing import Any
 from benchmarks.disk_expected import (
     CLAIRVOYANT,
     ELSEWHERE,
+    GUARD_ALONE,
+    GUARD_STEPS,
     GUARD_WARM,
     KINDS,
     RESIDENCIES,
@@ -102,6 +104,14 @@ def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
     sums = sums_of(lines)
     names = sorted({key[2] for key in sums})
     seeds = len(whole_seeds)
+    if options.split in GUARD_ALONE:
+        made = (
+            "# Reading ahead from disk by bad predictors, simulated\n\n"
+            f"Made by `python -m benchmarks.disk_expected --split {options.split}` (do not edit); its "
+            "docstring says what is simulated and on which sequences. "
+            f"{seeds} seeds of {GUARD_STEPS} steps.\n"
+        )
+        return "\n".join([made, *_guarded(lines, sums)]) + "\n"
     columns = [(costs, batch) for costs in names for batch in batches]
     head = [
         "| {} | " + " | ".join(f"{costs}, batch {batch}" for costs, batch in columns) + " | worst cell |",
@@ -139,18 +149,23 @@ def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
                 times = [sums[(seed, batch, costs, memory, "good", rule, policy)] for seed in whole_seeds]
                 cells.append(f"{mean(times) / 1e6 / (options.steps - options.warm):.1f}")
             parts.append(f"| {rule}, {policy} | " + " | ".join(cells) + " |")
+    parts += ["\n## Bad predictors\n", *_guarded(lines, sums)]
+    return "\n".join(parts) + "\n"
+
+
+def _guarded(lines: list[dict[str, Any]], sums: Sums) -> list[str]:
     whole, worst = guard_loss(sums)
-    parts += [
-        "\n## Bad predictors\n",
+    return [
         f"Time of policy `{SHIPPED}` as shipped against reading on demand after its first {GUARD_WARM} "
         f"steps, residency {SWEPT}; mean over cells, and the worst. A good predictor loses {whole:+.2%} to "
         f"the guard, {worst:+.2%} in its worst cell.\n",
         "| predictor | mean | worst cell |",
         "| --- | ---: | ---: |",
+        *(
+            f"| {kind} | {middle:+.2%} | {most:+.2%} |"
+            for kind, (middle, most) in worst_of_kinds(lines).items()
+        ),
     ]
-    for kind, (middle, most) in worst_of_kinds(lines).items():
-        parts.append(f"| {kind} | {middle:+.2%} | {most:+.2%} |")
-    return "\n".join(parts) + "\n"
 
 
 def _spread(values: list[float]) -> str:

@@ -213,6 +213,10 @@ def spoiled(decode: Decode, kind: str, seed: int) -> Decode:
         tokens = chance * np.maximum(before, 1)
     elif kind == "shifted":
         chance, tokens = np.roll(chance, 5, axis=-1), np.roll(tokens, 5, axis=-1)
+    elif kind in ("over-confident", "under-confident"):
+        each = np.maximum(tokens / np.maximum(chance, 1e-12), 1.0)
+        chance = chance ** (1 / 3 if kind == "over-confident" else 3.0)
+        tokens = chance * each
     elif kind == "uniform":
         flat_chance = np.ones(chance.shape)
         chance, tokens = (flat_chance * one.mean(-1, keepdims=True) for one in (chance, tokens))
