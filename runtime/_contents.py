@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from prescope.runtime.errors import PlanError
+
 
 class Held:
     """What a slot holds: which expert in which row, the copy that brings it, the computation that read it.
@@ -54,6 +58,29 @@ class Contents:
         held = None if slot is None else self._held[slot]
         return held if held is not None and (held.layer, held.expert) == (layer, expert) else None
 
+    def needed(self, layer: int, expert: int) -> Held:
+        """What the slot of an expert holds that the device is to compute.
+
+        Raises
+        ------
+        PlanError
+            When no slot holds the expert.
+        """
+        held = self.holding(layer, expert)
+        if held is None:
+            raise PlanError(
+                f"expected a copy of layer {layer} expert {expert}, which runs on the device and is not "
+                "resident, got none"
+            )
+        return held
+
+    def check_new(self, layer: int, expert: int, where: str) -> None:
+        """Refuse a copy, described by ``where``, of an expert that has been copied."""
+        earlier = self.slot_of(layer, expert)
+        if earlier is not None:
+            rule = "an expert that no slot holds" if self.carry else "one copy per expert and step"
+            raise PlanError(f"expected {rule}, got {where} after one to slot {earlier}")
+
     def fill(self, slot: int, held: Held) -> None:
         """A copy takes a slot over."""
         previous = self._held[slot]
@@ -81,6 +108,11 @@ class Contents:
         return tuple(
             slot for slot, held in enumerate(self._held) if held is not None and held.copy is not None
         )
+
+    def lasting(self, layer: int, copies: Iterable[tuple[int, int, int]]) -> frozenset[int]:
+        """Experts of a layer in slots once copies of ``(layer, expert, slot)`` have been made."""
+        owners = self.owners() | {slot: (owner, expert) for owner, expert, slot in copies}
+        return frozenset(expert for owner, expert in owners.values() if owner == layer)
 
     def owners(self) -> dict[int, tuple[int, int]]:
         """``(layer, expert)`` by slot."""

@@ -178,8 +178,7 @@ class ProgramBuilder:
             if copy.layer == layer and self.slot_of(layer, copy.expert) is None:
                 brought.setdefault(copy.expert, index)
         if self._exchanges is not None:
-            computed = {expert for expert, _ in gpu}
-            self._exchanges.announce(layer, exchanges, brought, self._residents[layer], computed)
+            self._exchanges.announce(layer, exchanges, brought, self._residents[layer], dict(gpu))
         elif exchanges:
             raise PlanError(f"expected no exchange of rows, which was not asked for, got {exchanges}")
         issued = 0
@@ -294,17 +293,8 @@ class ProgramBuilder:
         return self._contents.slot_of(layer, expert)
 
     def lasting(self, layer: int, copies: Sequence[tuple[int, int, int]]) -> frozenset[int]:
-        """Experts of a layer that are in slots once the copies of its gate have been made.
-
-        Parameters
-        ----------
-        layer
-            The layer whose wave comes next.
-        copies
-            As for `wave`.
-        """
-        owners = self._contents.owners() | {slot: (owner, expert) for owner, expert, slot in copies}
-        return frozenset(expert for owner, expert in owners.values() if owner == layer)
+        """Experts of the next wave's layer that are in slots once its copies have been made."""
+        return self._contents.lasting(layer, copies)
 
     def contents(self) -> dict[int, tuple[int, int]]:
         """``(layer, expert)`` by slot, once all copies issued so far have landed."""
@@ -325,10 +315,7 @@ class ProgramBuilder:
         )
         if expert in self._residents[layer]:
             raise PlanError(f"expected an expert that is not resident, got {where}")
-        earlier = self.slot_of(layer, expert)
-        if earlier is not None:
-            rule = "an expert that no slot holds" if self._contents.carry else "one copy per expert and step"
-            raise PlanError(f"expected {rule}, got {where} after one to slot {earlier}")
+        self._contents.check_new(layer, expert, where)
         held = self._contents[slot]
         check_free(held, wave, needed, where)
         row = None if self._exchanges is None else self._exchanges.row_for_copy(wave, slot)
@@ -340,7 +327,7 @@ class ProgramBuilder:
             expert=expert,
             slot=slot,
             row=row,
-            # The fork (0) follows the last step's join, hence all that read the slots in earlier steps.
+            # The fork (0) follows all that read the slots in earlier steps.
             waits=(0,) if held is None else (0, held.reader, held.row_reader),
             writes=self._slot_name[slot] if row is None else (slot_place(row),),
             size_bytes=self._costs.expert_bytes[layer],
@@ -351,16 +338,13 @@ class ProgramBuilder:
     def _compute_on_gpu(self, layer: int, expert: int, tokens: int, dense: int | None) -> None:
         duration = self._costs.gpu_ns(layer, tokens)
         if expert in self._residents[layer]:
-            row = None if self._exchanges is None else self._exchanges.places.resident_row(layer, expert)
-            op = self._step.compute(layer, expert, None, GPU, (dense,), duration, row)
-            if self._exchanges is not None:
+            if self._exchanges is None:
+                self._step.compute(layer, expert, None, GPU, (dense,), duration)
+            else:
+                row = self._exchanges.places.resident_row(layer, expert)
+                op = self._step.compute(layer, expert, None, GPU, (dense,), duration, row)
                 self._exchanges.computed(expert, op.id)
             return
-        held = self._contents.holding(layer, expert)
-        if held is None:
-            raise PlanError(
-                f"expected a copy of layer {layer} expert {expert}, which runs on the device and is not "
-                "resident, got none"
-            )
+        held = self._contents.needed(layer, expert)
         slot = self.slot_of(layer, expert)
         held.reader = self._step.compute(layer, expert, slot, GPU, (dense, held.copy), duration, held.row).id

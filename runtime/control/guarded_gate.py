@@ -51,6 +51,9 @@ def run_gate(
     if not guarded or layer < 0:
         return
     taken_ns = state.clock[LAYER_END] - began_ns
+    if not resting and _ends_with_forecasts(site, state, layer, began_ns):
+        # It would have lasted as long without prefetch, however its experts had come.
+        return
     if resting:
         weigh(trust_ns, taken_ns, taken_ns - (shadow.clock[LAYER_END] - shadow_began_ns), code.guard)
     elif weigh(trust_ns, without_ns, without_ns - taken_ns, code.guard):
@@ -71,6 +74,16 @@ def _without(site: Site, state: StepState, layer: int, counts: IntArray) -> int:
         state.slot_free_ns.shape[0],
         site.host_computes,
     )
+
+
+@numba.njit(cache=True)
+def _ends_with_forecasts(site: Site, state: StepState, layer: int, began_ns: int) -> bool:
+    """Whether the layer is the last one and over when the host has made the step's last forecasts."""
+    host_ns = state.clock[HOST_FREE]
+    if layer + 1 < site.dense_ns.shape[0] or host_ns < state.clock[LAYER_END]:
+        return False
+    at_forecasts = state.counters[2] == 0 and host_ns > began_ns + site.dense_ns[layer]
+    return bool(site.prediction_ns[layer] > 0 or at_forecasts)
 
 
 @numba.njit(cache=True)

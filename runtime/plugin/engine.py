@@ -21,7 +21,7 @@ from prescope.instances import RoutingTrace, write_recording
 from prescope.predictor import Predictor
 from prescope.runtime.control import StepControl
 from prescope.runtime.control.retention import Pinned, Retention
-from prescope.runtime.plugin.expert_math import autocast_type, compute_expert, expert_inputs
+from prescope.runtime.plugin.expert_math import add_outputs, autocast_type, compute_expert, expert_inputs
 from prescope.runtime.plugin.ledger import StepLedger
 from prescope.runtime.plugin.moe_layers import MoeLayer
 from prescope.runtime.plugin.new_step import StepFactory
@@ -129,7 +129,7 @@ class Engine:
         return self._ledger.recording(self.report(), self._model)
 
     def write_recording(self, path: str | os.PathLike[str]) -> None:
-        """Write `recording` to a file that `prescope inspect` opens; raises like `write_recording` there."""
+        """Write `recording` to a file that `prescope inspect` opens; raises as `write_recording` does."""
         write_recording(path, self.recording())
 
     def detach(self) -> None:
@@ -274,7 +274,7 @@ class Engine:
             began = perf_counter_ns()
             self._predictor.observe(layer, hidden[real], chosen, scales)
             wave = self._control.gate(layer, counts)
-            lasting = stepper.lasting(layer, wave.requests) if wave.brought else ()
+            lasting = stepper.lasting(layer, wave.requests)
             exchanges = self._retention.gate(layer, counts, wave.brought, lasting)
             self._plan_ns.append(perf_counter_ns() - began)
             if self._recorder is not None:
@@ -295,10 +295,7 @@ class Engine:
             )
             self._predict = wave.predict or _nothing
             stepper.wait(ticket)
-            combined = torch.zeros_like(hidden)
-            # Ascending, as the stock loop adds them: the sum is bit-identical whatever ran where.
-            for expert, work in inputs.items():
-                combined.index_add_(0, work.rows, outputs[expert].to(combined.dtype))
+            combined = add_outputs(hidden, inputs, outputs)
         self._next_layer = layer + 1
         if self._next_layer < self._serving.store.layers:
             stepper.dense_begin(self._next_layer)

@@ -83,3 +83,12 @@ def compute_expert(
     cast = nullcontext() if autocast is None else torch.autocast("cpu", dtype=autocast)
     with torch.no_grad(), cast:
         outputs[expert] = run_expert(module, weights, work)
+
+
+def add_outputs(hidden: Tensor, inputs: Mapping[int, ExpertInput], outputs: Mapping[int, Tensor]) -> Tensor:
+    """Sum of the experts' outputs of every row, ``[rows, H]`` as ``hidden``."""
+    combined = torch.zeros_like(hidden)
+    # Ascending, as the stock loop adds them: the sum is bit-identical whatever ran where.
+    for expert, work in inputs.items():
+        combined.index_add_(0, work.rows, outputs[expert].to(combined.dtype))
+    return combined

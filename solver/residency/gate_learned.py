@@ -98,9 +98,15 @@ class GateLearned:
         return worth
 
     def end_step(self) -> None:
-        """See `GateRule.end_step`; a step that was given up teaches nothing."""
-        if self._seen == self._start.shape[0] and self._single:
-            self._count(self._rows, self._use.copy())
+        """See `GateRule.end_step`; a step that was given up teaches nothing, nor does a prompt."""
+        if self._seen == self._start.shape[0]:
+            if self._single:
+                self._count(self._rows, self._use.copy())
+            elif self._pool is None:
+                self._refit.forget_waiting()
+            else:
+                # Steps that are still to be counted come first.
+                self._pool.submit(self._refit.forget_waiting)
         self._seen, self._single = 0, True
         self._rows = self._known.copy()
         self._model = self._refit.latest(self._model)

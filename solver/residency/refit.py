@@ -56,6 +56,10 @@ class Refit:
         elif self._running is None:
             self._running = self._pool.submit(self._sums.copy().solve)
 
+    def forget_waiting(self) -> None:
+        """The next step goes on with other text; see `OutlookSums.forget_waiting`."""
+        self._sums.forget_waiting()
+
     def latest(self, current: FloatArray) -> FloatArray:
         """The newest coefficients, or ``current`` where there are none yet; it never waits."""
         if self._running is not None and self._running.done():

@@ -49,6 +49,22 @@ def test_every_step_but_prompts_is_counted_with_what_was_known_before_it(seed, p
         assert rows == pytest.approx(said_rows) and use == pytest.approx(said_use)
 
 
+@pytest.mark.parametrize("background", [False, True])
+def test_steps_after_a_prompt_are_not_the_future_of_those_before_it(background):
+    rule = GateLearned(START, every=10**6, background=background, **COSTS)
+    known, sums = [], rule._refit._sums
+    sums.add = lambda rows, futures: known.append(len(rows))
+    random, ahead = np.random.default_rng(1), sums.settings.ahead
+    for steps in (ahead + 2, ahead - 1, ahead):
+        tell(rule, step_of(random, 9), 9.0)
+        for _ in range(steps):
+            tell(rule, step_of(random, 1))
+            for one in tuple(rule._waiting):
+                one.result()
+    rule.close()
+    assert len(known) == 3 + 0 + 1
+
+
 def learned(start, **costs):
     return GateLearned(start, background=False, **costs)
 
