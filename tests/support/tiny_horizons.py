@@ -5,13 +5,27 @@ from dataclasses import replace
 import numpy as np
 from tiny_instances import make_instance, seeded
 
-from prescope.formulation import Demand, PredictedDemand
+from prescope.formulation import Demand, InfeasiblePlanError, PredictedDemand, Transfer, evaluate
 from prescope.formulation.horizon import Horizon
 from prescope.solver import Limits, get_method
 
 
 def plan_step(instance):
     return get_method("dp-fast").plan(instance, limits=Limits(), seed=0, hint=None).plan
+
+
+def plan_and_leave_the_link_busy(instance):
+    """Copies of the last layer that nobody uses run on into the next step."""
+    plan, last = plan_step(instance), instance.layers - 1
+    there = {*instance.residents[last], *(copy.expert for copy in plan.transfers if copy.layer == last)}
+    for expert in set(range(instance.demand.counts.shape[1])) - there:
+        more = replace(plan, transfers=(*plan.transfers, Transfer(layer=last, expert=expert)))
+        try:
+            evaluate(instance, more)
+        except InfeasiblePlanError:
+            return plan
+        plan = more
+    return plan
 
 
 def with_knowledge(horizon, seed=0):

@@ -209,7 +209,7 @@ def test_forecasts_of_nothing_gain_nothing_though_the_host_still_computes_them(s
     plan, seen, _ = steered(silent, [False] * instance.layers)
     taken = taken_ns(silent, plan)
     assert seen[:-1] == [(0, layer_ns, 0.0) for layer_ns in taken[:-1]]
-    # The last layer may also last until the host has forecast what nobody needs any more: it says nothing then.
+    # The last layer may last until the host has forecast what nobody needs any more: then it is left out.
     schedule = evaluate(silent, plan)
     done_ns = max(
         task.end_ns

@@ -1,30 +1,15 @@
 """What the flow takes for granted of an executed plan, nanosecond by nanosecond."""
 
-from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_horizons import plan_step, tiny_horizon
+from tiny_horizons import plan_and_leave_the_link_busy, plan_step, tiny_horizon
 
-from prescope.formulation import InfeasiblePlanError, Transfer, evaluate
+from prescope.formulation import evaluate
 from prescope.formulation.horizon_evaluator import link_left_ns
 from prescope.formulation.schedule import Lane, TaskKind
 from prescope.solver.residency import Belady, LeastRecentlyUsed, run_horizon
 from prescope.solver.residency.flow_rule import _made_anyway
-
-
-def plan_and_leave_the_link_busy(instance):
-    """Copies of the last layer that nobody uses run on into the next step."""
-    plan, last = plan_step(instance), instance.layers - 1
-    there = {*instance.residents[last], *(copy.expert for copy in plan.transfers if copy.layer == last)}
-    for expert in set(range(instance.demand.counts.shape[1])) - there:
-        more = replace(plan, transfers=(*plan.transfers, Transfer(layer=last, expert=expert)))
-        try:
-            evaluate(instance, more)
-        except InfeasiblePlanError:
-            return plan
-        plan = more
-    return plan
 
 
 @settings(max_examples=60, deadline=None)
