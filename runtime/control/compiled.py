@@ -60,7 +60,7 @@ class CompiledStep:
         self._tokens, self._tier, self._host_computes = tokens, tier, host_computes
         self._entry_link_ns, self._prediction_ns = link_ready_ns, prediction_ns
         ahead = policy.horizon(lookahead if reach is None else min(lookahead, reach))
-        self._forecasts = PredictionLane(forecast, layers=layers, reach=ahead)
+        self._forecasts = PredictionLane(forecast, layers=layers, experts=experts, reach=ahead)
         # What the guard has learned goes on from step to step.
         memory = policy.memory if isinstance(policy, ExpectedPolicy) else None
         self._state = new_state(

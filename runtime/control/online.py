@@ -63,7 +63,8 @@ class OnlineStep:
         self._costs, self._tables, self._resident = costs, tables, resident
         self._lookahead, self._policy = lookahead, policy
         self._reach = policy.horizon(lookahead if reach is None else min(lookahead, reach))
-        self._forecasts = PredictionLane(forecast, layers=resident.shape[0], reach=self._reach)
+        layers, experts = resident.shape
+        self._forecasts = PredictionLane(forecast, layers=layers, experts=experts, reach=self._reach)
         self._tokens, self._tier, self._host_computes = tokens, tier, host_computes
         self._entry_link_ns = link_ready_ns
         self._link_ns = link_ready_ns

@@ -62,7 +62,7 @@ class PooledStep:
         self._lookahead, self._policy = lookahead, policy
         self._rules = read_rules(policy)
         ahead = policy.horizon(lookahead if reach is None else min(lookahead, reach))
-        self._forecasts = PredictionLane(forecast, layers=costs.layers, reach=ahead)
+        self._forecasts = PredictionLane(forecast, layers=costs.layers, experts=experts, reach=ahead)
         self._prediction_ns = prediction_ns
         self._tokens = tokens
         self._link_ns = 0

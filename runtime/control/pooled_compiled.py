@@ -60,7 +60,7 @@ class CompiledPooledStep:
         self._code = code._replace(spread=rules.spread)
         self._tokens, self._prediction_ns = tokens, prediction_ns
         ahead = policy.horizon(lookahead if reach is None else min(lookahead, reach))
-        self._forecasts = PredictionLane(forecast, layers=costs.layers, reach=ahead)
+        self._forecasts = PredictionLane(forecast, layers=costs.layers, experts=experts, reach=ahead)
         self._state = new_pool_state(pool, ahead=ahead)
         self._site = self._make_site(tokens)
         self._counts = np.zeros((costs.layers, experts), dtype=np.int64)

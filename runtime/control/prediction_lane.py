@@ -22,14 +22,15 @@ class PredictionLane:
     ----------
     forecast
         Asked once per source layer and horizon.
-    layers
-        Layers of the step.
+    layers, experts
+        Shape of the step.
     reach
         Farthest horizon asked for.
     """
 
-    def __init__(self, forecast: Forecaster, *, layers: int, reach: int) -> None:
+    def __init__(self, forecast: Forecaster, *, layers: int, experts: int, reach: int) -> None:
         self._forecast, self._layers, self._reach = forecast, layers, reach
+        self._experts = experts
         self._said: dict[int, tuple[Forecast, ...]] = {}
         self._all: dict[int, tuple[Forecast, ...]] = {}
         self._ready_ns: dict[int, int] = {}
@@ -52,6 +53,11 @@ class PredictionLane:
         """The newest finished forecasts, of layers ``layer + 1``, ``layer + 2`` and on.
 
         Made here where nobody has made them yet.
+
+        Raises
+        ------
+        ValueError
+            When one is not of all experts.
         """
         while self._ready_ns.get(self._newest + 1, gate_ns + 1) <= gate_ns and self._newest + 1 <= layer:
             self._newest += 1
@@ -87,7 +93,17 @@ class PredictionLane:
             # What a newer gate has superseded is not made any more: its inputs may be gone.
             if source not in self._said and source >= self._newest:
                 ahead = max(0, min(self._reach, self._layers - 1 - source))
-                said = tuple(self._forecast(source, horizon) for horizon in range(1, ahead + 1))
+                said = tuple(self._ask(source, horizon) for horizon in range(1, ahead + 1))
                 self._said[source] = self._all[source] = said
                 for old in [known for known in self._said if known < self._newest]:
                     del self._said[old]
+
+    def _ask(self, source: int, horizon: int) -> Forecast:
+        forecast = self._forecast(source, horizon)
+        shape = forecast.probability.shape
+        # Compiled code would spread a single expert's over all.
+        if shape != (self._experts,):
+            raise ValueError(
+                f"expected a forecast of {self._experts} experts for layer {source + horizon}, got {shape}"
+            )
+        return forecast

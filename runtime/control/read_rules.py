@@ -11,7 +11,8 @@ FADE = 0.98
 
 SLACK = 8.0
 """Reads' time that reading ahead may have lost since it last broke even. Where little is read ahead, the last
-fifty gates have some ten reads, and a share of those says nothing of the predictor."""
+fifty gates have some ten reads, and a share of those says nothing of the predictor. Chosen with
+`benchmarks.disk_expected --split choice`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

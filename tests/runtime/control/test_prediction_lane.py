@@ -1,6 +1,7 @@
 """Forecasts that take time: the newest finished ones serve, each is made once, by whoever needs it first."""
 
 import numpy as np
+import pytest
 
 from prescope.formulation.forecast import Forecast
 from prescope.runtime.control.prediction_lane import PredictionLane
@@ -14,7 +15,7 @@ def lane(reach=3, layers=6):
         value = np.array([10.0 * source + horizon])
         return Forecast(expected_tokens=value + 100, probability=np.array([0.5]))
 
-    return PredictionLane(forecast, layers=layers, reach=reach), asked
+    return PredictionLane(forecast, layers=layers, experts=1, reach=reach), asked
 
 
 def said(forecasts):
@@ -62,3 +63,11 @@ def test_the_last_layers_have_fewer_to_come():
     assert said(known.at(1, 0)) == [11]
     known.now(2)
     assert known.at(2, 0) == ()
+
+
+@pytest.mark.parametrize("experts", [1, 3])
+def test_a_forecast_of_other_experts_is_refused(experts):
+    few = Forecast(expected_tokens=np.ones(experts), probability=np.ones(experts))
+    known = PredictionLane(lambda source, horizon: few, layers=4, experts=2, reach=2)
+    with pytest.raises(ValueError, match=rf"expected a forecast of 2 experts for layer 0, got \({experts},\)"):
+        known.at(-1, 0)
