@@ -107,8 +107,8 @@ def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
     if options.split in GUARD_ALONE:
         made = (
             "# Reading ahead from disk by bad predictors, simulated\n\n"
-            f"Made by `python -m benchmarks.disk_expected --split {options.split} --seeds {seeds}` (do not edit); its "
-            "docstring says what is simulated and on which sequences. "
+            f"Made by `python -m benchmarks.disk_expected --split {options.split} --seeds {seeds}` (do "
+            "not edit); its docstring says what is simulated and on which sequences. "
             f"{seeds} seeds of {GUARD_STEPS} steps.\n"
         )
         return "\n".join([made, *_guarded(lines, sums)]) + "\n"
