@@ -97,7 +97,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--predictor", type=Path, default=HERE.parent / ".cache" / "uncertainty_predictor")
     options.add_argument("--split", choices=("test", "validation"), default="test")
     options.add_argument("--batches", nargs="+", type=int, default=tuple(STEPS))
-    options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--seeds", type=int, default=5)
     options.add_argument("--fresh", action="store_true", help="start over")
     options.add_argument("--output", type=Path, default=HERE / "results")
     return options
