@@ -3,7 +3,7 @@
     python -m benchmarks.disk_expected --split validation --seeds 2
     python -m benchmarks.disk_expected
     python -m benchmarks.disk_expected --split choice --seeds 2
-    python -m benchmarks.disk_expected --split fresh --seeds 2
+    python -m benchmarks.disk_expected --split fresh
 
 Decode routing of gpt-oss-20b (``../shared/traces``; without it there is nothing to do) with the forecasts of
 the routing-only predictor, as in ``uncertainty.py``: trained on 48 sequences, calibrated on 12 (validation),
