@@ -47,10 +47,9 @@ class Pinned:
 class Retention:
     """Residents of one step after another.
 
-    An expert that was brought for a layer takes the place of a resident of the same layer, if a place is
-    worth more to it. A resident with tokens in this step gives way only to an expert that keeps its slot
-    until the layer is over, as from then on the slot has the resident's memory. Nothing is copied, and the
-    present step runs as if nothing had happened: from the next one on, the expert is resident.
+    An expert that was brought for a layer takes the place of a resident of the same layer without tokens in
+    this step, if a place is worth more to it. Nothing is copied, and the present step runs as if nothing had
+    happened: from the next one on, the expert is resident.
 
     Parameters
     ----------
@@ -60,10 +59,20 @@ class Retention:
         Per layer, the residents of the first step.
     experts
         Experts per layer.
+    needed_from
+        Tokens in coming steps from which residents with tokens give way too, to an expert that keeps its slot
+        until the layer is over, as from then on the slot has the resident's memory; ``None`` never.
     """
 
-    def __init__(self, rule: GateRule, residents: Sequence[Sequence[int]], *, experts: int) -> None:
-        self._rule = rule
+    def __init__(
+        self,
+        rule: GateRule,
+        residents: Sequence[Sequence[int]],
+        *,
+        experts: int,
+        needed_from: int | None = None,
+    ) -> None:
+        self._rule, self._needed_from = rule, needed_from
         self._next = np.zeros((len(residents), experts), dtype=np.bool_)
         self._tokens, self._steps = 1, 1.0
         self.exchanges: tuple[Exchange, ...] = ()
@@ -125,6 +134,8 @@ class Retention:
             )
         # The best of those that come against the worst of those that may go.
         comers.sort(key=lambda expert: (-scores[expert], expert))
+        if self._needed_from is None or self._tokens < self._needed_from:
+            lasting = ()
         residents = np.flatnonzero(self._next[layer])
         leaving = residents[np.argsort(scores[residents], kind="stable")].tolist()
         made = []

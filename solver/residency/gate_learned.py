@@ -55,6 +55,7 @@ class GateLearned:
         self._chosen = self._start.sum(axis=1)
         layers, experts = self._start.shape
         known = average_prior(layers, experts) if sums is None else sums
+        self._fitted = sums is not None
         self._static_from = STATIC_FROM_TOKENS if sums is None and static_from is None else static_from
         self._fixed_ns, self._per_token_ns = fixed_ns, per_token_ns
         # [layers, decays, experts]: one layer's inputs lie together.
@@ -70,6 +71,11 @@ class GateLearned:
         self._refit = Refit(known, every=every, background=False)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="prescope-refit") if background else None
         self._waiting: list[Future[None]] = []
+
+    @property
+    def fitted(self) -> bool:
+        """Whether it began with a model."""
+        return self._fitted
 
     @property
     def fits(self) -> int:

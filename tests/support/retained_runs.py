@@ -64,7 +64,9 @@ class RetainedRun:
         self.policy = make_gate_policy(str(self.random.choice(POLICIES)))
         self.tables = CostTables(self.instance.costs)
         experts = self.instance.experts
-        self.retention = Retention(RandomRule(seed, experts), self.instance.residents, experts=experts)
+        self.retention = Retention(
+            RandomRule(seed, experts), self.instance.residents, experts=experts, needed_from=1
+        )
         self.builder = ProgramBuilder(
             costs=self.instance.costs,
             experts=experts,

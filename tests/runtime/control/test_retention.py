@@ -30,9 +30,9 @@ class Said:
         self.closed = True
 
 
-def retained(scores, residents=((0, 1, 2), (3,)), tokens=1, coming=1):
+def retained(scores, residents=((0, 1, 2), (3,)), tokens=1, coming=1, needed_from=None):
     rule = Said(scores)
-    retention = Retention(rule, residents, experts=EXPERTS)
+    retention = Retention(rule, residents, experts=EXPERTS, needed_from=needed_from)
     retention.begin_step(tokens=tokens, coming_tokens=coming)
     return rule, retention
 
@@ -66,11 +66,15 @@ def test_those_with_tokens_stay_and_equals_do_not_move():
 
 
 def test_a_resident_with_tokens_gives_way_to_who_has_its_slot_until_the_layer_is_over():
-    _, retention = retained([2.0, 0.0, 5.0, 3.0, 1.0, 2.5])
+    scores = [2.0, 0.0, 5.0, 3.0, 1.0, 2.5]
+    _, retention = retained(scores, coming=2, needed_from=2)
     # Expert 1 is worth least but has tokens: expert 3 may have its place, expert 5 only that of an idle one.
     made = retention.gate(0, counts(1, 3, 5), (3, 5), lasting={3})
     assert made == (Exchange(0, 3, 1), Exchange(0, 5, 0))
     assert places(retention) == [[2, 3, 5], [3]]
+    for needed_from in (None, 3):
+        _, retention = retained(scores, coming=2, needed_from=needed_from)
+        assert retention.gate(0, counts(1, 3, 5), (3, 5), lasting={3}) == (Exchange(0, 3, 0),)
 
 
 def test_of_equals_the_first_comes_for_the_first():

@@ -69,6 +69,7 @@ def test_an_engines_steps_are_a_legal_horizon_planned_and_simulated_alike(policy
         for before, after in pairwise(served.records):
             rows = [set(row) for row in before.instance.residents]
             for layer, expert, victim in before.exchanges:
+                assert before.instance.demand.counts[layer, victim] == 0
                 rows[layer] = rows[layer] - {victim} | {expert}
             assert [set(row) for row in after.instance.residents] == rows
         assert served.residents == tuple(tuple(sorted(row)) for row in served.residents)
@@ -284,10 +285,24 @@ def test_a_learned_rule_begins_with_recorded_routing_of_the_same_gates(tmp_path)
     with engine(model, record=True) as served:
         generated(model, prompts(2, 12, padded=False), tokens=20)
         write_trace(path, served.routing())
-    with engine(model, retention=f"learned:{path}", policy="on-demand") as served:
-        generated(model, prompts(1, 3, padded=False), tokens=12)
-        assert served.report().residency == "learned"
-        assert served.report().totals().exchanges
+    needed = []
+    for rows in (1, 4):
+        inputs = prompts(rows, 3, padded=False)
+        expected = generated(model, inputs, tokens=16)
+        with engine(model, retention=f"learned:{path}", policy="on-demand") as served:
+            assert torch.equal(generated(model, inputs, tokens=16), expected)
+            assert served.report().residency == "learned"
+            assert served.report().totals().exchanges
+            judged(served.records)
+            needed.append(
+                sum(
+                    record.instance.demand.counts[layer, victim] > 0
+                    for record in served.records
+                    for layer, _, victim in record.exchanges
+                )
+            )
+    # From two sequences on, residents with tokens give way too.
+    assert needed[0] == 0 < needed[1]
     with pytest.raises(AttachError, match="expected routing of gates"):
         engine(other, retention=f"learned:{path}")
     with pytest.raises(AttachError, match="expected 2 layers of 8 experts, got 3 of 8"):
