@@ -75,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
     parsed.add_argument("--batches", nargs="+", type=int, default=(1, 4, 8, 16))
     parsed.add_argument("--seeds", type=int, default=3, help="draws of prompts")
     parsed.add_argument("--tokens", type=int, default=32, help="generated for each prompt")
-    parsed.add_argument("--execute", nargs="*", type=int, default=(1, 4), help="batches executed, first seed")
+    parsed.add_argument("--execute", nargs="*", type=int, default=(1,), help="batches executed, first seed")
     parsed.add_argument("--budget", type=float, default=300.0, help="seconds that a batch may execute")
     parsed.add_argument("--again", action="store_true", help="run everything again")
     parsed.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
