@@ -304,11 +304,8 @@ def slot_owners(site: Site, state: StepState, layer: int) -> dict[int, tuple[int
 def read(path: Path, *, fresh: bool) -> list[dict[str, Any]]:
     """Lines of earlier runs."""
     return [
-        {
-            key: value if key == "way" else float(value) if "." in value else int(value)
-            for key, value in line.items()
-        }
-        for line in read_lines(path, fresh=fresh)
+        {key: value if key == "way" else (float if "." in value else int)(value) for key, value in one.items()}
+        for one in read_lines(path, fresh=fresh)
     ]
 
 
@@ -330,8 +327,7 @@ def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
         here = [line for line in lines if (line["batch"], line["expert_mb"]) == cell[:2]]
         still = [line for line in here if line["way"] == "no prefetch"]
         per_step = sum(one["time_ns"] for one in still) / sum(one["steps"] for one in still) / 1e6
-        columns = [gains(here, way, "time_ns") for way in list(WAYS)[1:]]
-        columns.append(gains(here, BEST, "second_half_ns"))
+        columns = [*(gains(here, way, "time_ns") for way in list(WAYS)[1:]), gains(here, BEST, "second_half_ns")]
         batch, size_mb, link, cpu, study = cell
         name = f"batch {batch}, {size_mb:g} MB, link {link}, host {cpu} GB/s"
         parts.append(f"| {name} | {per_step:.2f} | " + " | ".join(columns) + f" | {study} |")
