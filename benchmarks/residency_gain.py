@@ -91,10 +91,8 @@ def main() -> int:
     model = predictor_of(trace, options.predictor)
     shares = popularity(trace, rows=np.concatenate([rows_of(trace, one) for one in split.train]))
     start = 4 * shares / shares.sum(axis=1, keepdims=True)
-    outlooks = {
-        settings: fit_outlook((decoded(trace, one) for one in split.train), start, settings)
-        for settings in (ALONE, SETTINGS)
-    }
+    counts = [decoded(trace, one) for one in split.train]
+    outlooks = {settings: fit_outlook(counts, start, settings) for settings in (ALONE, SETTINGS)}
     residents = choose_residents(shares, fraction=0.25)
     sequences = split.test if options.split == "test" else split.validation
     options.output.mkdir(parents=True, exist_ok=True)
@@ -304,7 +302,7 @@ def slot_owners(site: Site, state: StepState, layer: int) -> dict[int, tuple[int
 def read(path: Path, *, fresh: bool) -> list[dict[str, Any]]:
     """Lines of earlier runs."""
     return [
-        {key: value if key == "way" else (float if "." in value else int)(value) for key, value in one.items()}
+        {key: text if key == "way" else (float if "." in text else int)(text) for key, text in one.items()}
         for one in read_lines(path, fresh=fresh)
     ]
 
@@ -327,7 +325,8 @@ def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
         here = [line for line in lines if (line["batch"], line["expert_mb"]) == cell[:2]]
         still = [line for line in here if line["way"] == "no prefetch"]
         per_step = sum(one["time_ns"] for one in still) / sum(one["steps"] for one in still) / 1e6
-        columns = [*(gains(here, way, "time_ns") for way in list(WAYS)[1:]), gains(here, BEST, "second_half_ns")]
+        columns = [gains(here, way, "time_ns") for way in list(WAYS)[1:]]
+        columns += [gains(here, BEST, "second_half_ns")]
         batch, size_mb, link, cpu, study = cell
         name = f"batch {batch}, {size_mb:g} MB, link {link}, host {cpu} GB/s"
         parts.append(f"| {name} | {per_step:.2f} | " + " | ".join(columns) + f" | {study} |")
