@@ -13,6 +13,7 @@ from prescope.runtime.control.compiled import online_step
 from prescope.runtime.control.followed import FollowedPolicy
 from prescope.runtime.control.tables import CostTables
 from prescope.runtime.control.twin import Planner, predicted_of
+from prescope.runtime.control.wave import StepControl
 from prescope.solver.online import GatePolicy, make_gate_policy
 
 
@@ -87,11 +88,30 @@ def forecaster(predicted: PredictedDemand) -> Callable[[int, int], Forecast]:
     return forecast
 
 
-def _run(instance: Instance, policy: GatePolicy, predicted: PredictedDemand) -> Plan:
+def predicted_step(
+    instance: Instance, policy: GatePolicy, kind: Callable[..., StepControl] = online_step
+) -> StepControl:
+    """Control of an instance's step by a policy that is told the instance's predictions.
+
+    Parameters
+    ----------
+    instance
+        With ``predicted``.
+    policy
+        Decides at the gates.
+    kind
+        Makes the control, with the parameters of `prescope.runtime.control.OnlineStep`.
+
+    Raises
+    ------
+    ValueError
+        When the instance has no predictions.
+    """
+    predicted = predicted_of(instance)
     resident = np.zeros(instance.demand.counts.shape, dtype=np.bool_)
     for layer, row in enumerate(instance.residents):
         resident[layer, list(row)] = True
-    step = online_step(
+    return kind(
         costs=instance.costs,
         tables=CostTables(instance.costs),
         resident=resident,
@@ -106,6 +126,10 @@ def _run(instance: Instance, policy: GatePolicy, predicted: PredictedDemand) -> 
         prediction_ns=instance.prediction_ns,
         reach=predicted.horizons,
     )
+
+
+def _run(instance: Instance, policy: GatePolicy, predicted: PredictedDemand) -> Plan:
+    step = predicted_step(instance, policy)
     step.start()
     for layer, counts in enumerate(instance.demand.counts):
         step.gate(layer, counts)

@@ -274,7 +274,7 @@ class Engine:
             began = perf_counter_ns()
             self._predictor.observe(layer, hidden[real], chosen, scales)
             wave = self._control.gate(layer, counts)
-            lasting = stepper.lasting(layer, wave.requests)
+            lasting = stepper.lasting(layer, wave.requests) if wave.brought else ()
             exchanges = self._retention.gate(layer, counts, wave.brought, lasting)
             self._plan_ns.append(perf_counter_ns() - began)
             if self._recorder is not None:

@@ -11,7 +11,7 @@ from tiny_instances import make_instance, seeded
 
 from prescope.formulation import Demand, PredictedDemand, makespan_ns
 from prescope.runtime.control import CompiledStep, CostTables, OnlineStep, realise
-from prescope.runtime.control.realised import forecaster
+from prescope.runtime.control.realised import forecaster, predicted_step
 from prescope.runtime.control.rollout import roll_out, rollout, site_of
 from prescope.solver.online import ExpectedPolicy, SplitPolicy, gate_policies, make_gate_policy, policy_code
 
@@ -19,24 +19,7 @@ COMPILED = [name for name in gate_policies() if policy_code(make_gate_policy(nam
 
 
 def run(kind, instance, policy):
-    resident = np.zeros(instance.demand.counts.shape, dtype=bool)
-    for layer, row in enumerate(instance.residents):
-        resident[layer, list(row)] = True
-    step = kind(
-        costs=instance.costs,
-        tables=CostTables(instance.costs),
-        resident=resident,
-        slots=instance.slots,
-        lookahead=instance.lookahead,
-        policy=policy,
-        forecast=forecaster(instance.predicted),
-        tokens=instance.demand.batch_tokens,
-        tier=instance.tier,
-        host_computes=instance.host_computes,
-        link_ready_ns=instance.link_ready_ns,
-        prediction_ns=instance.prediction_ns,
-        reach=instance.predicted.horizons,
-    )
+    step = predicted_step(instance, policy, kind)
     waves = [step.start()]
     waves += [step.gate(layer, row) for layer, row in enumerate(instance.demand.counts)]
     return step, [replace(wave, predict=None) for wave in waves]

@@ -10,10 +10,8 @@ from predicted_instances import predicted_instance
 from prescope.formulation import CostModel, Demand, Instance, LinearTime, Link, PredictedDemand, evaluate
 from prescope.formulation.schedule import TaskKind
 from prescope.runtime.control import realise
-from prescope.runtime.control.compiled import online_step
-from prescope.runtime.control.realised import forecaster
+from prescope.runtime.control.realised import predicted_step
 from prescope.runtime.control.rollout import rollout
-from prescope.runtime.control.tables import CostTables
 from prescope.solver.online import ExpectedPolicy, policy_code
 from prescope.solver.online.guard import FADE, GAIN, PLAIN, RESTING, TOTAL
 from prescope.solver.online.recalibrate import learn, new_calibration, new_sums, recalibrate
@@ -78,23 +76,7 @@ def steered(instance, rests, *, begins=False):
     policy = ExpectedPolicy(guard=0.5)
     trust_ns = policy.memory.trust_ns
     trust_ns[RESTING] = float(begins)
-    resident = np.zeros(instance.demand.counts.shape, dtype=bool)
-    for layer, row in enumerate(instance.residents):
-        resident[layer, list(row)] = True
-    step = online_step(
-        costs=instance.costs,
-        tables=CostTables(instance.costs),
-        resident=resident,
-        slots=instance.slots,
-        lookahead=instance.lookahead,
-        policy=policy,
-        forecast=forecaster(instance.predicted),
-        tokens=instance.demand.batch_tokens,
-        tier=instance.tier,
-        host_computes=instance.host_computes,
-        prediction_ns=instance.prediction_ns,
-        reach=instance.predicted.horizons,
-    )
+    step = predicted_step(instance, policy)
     step.start()
     seen = []
     for layer, (counts, rest) in enumerate(zip(instance.demand.counts, rests, strict=True)):
